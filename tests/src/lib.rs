@@ -1,0 +1,1 @@
+//! Fixtures that the promises are tested with.
