@@ -1,0 +1,32 @@
+//! Claims: how pending workflows come to an executor, and how they go back. Layer: store.
+
+mod postgres;
+mod sqlite;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{Lease, Result};
+use crate::model::ClaimedWorkflow;
+
+/// Taking and giving back workflows.
+#[async_trait]
+pub(crate) trait ClaimStore: Send + Sync {
+    /// Claims up to `limit` pending workflows whose name and version are among `served`, by priority and then order
+    /// of submission. Raises each epoch. Atomic; empty if `lease` is lost. After a lost reply, what was claimed is
+    /// found by [`release_orphans`](Self::release_orphans).
+    async fn claim_due(&self, lease: &Lease, served: &[(&'static str, i32)], limit: i64) -> Result<Vec<ClaimedWorkflow>>;
+
+    /// Makes running workflows of `executor_id` pending again, except those in `keep`: a graceful end, or claims
+    /// whose reply was lost. Not a recovery. Returns how many.
+    async fn release_orphans(&self, executor_id: &str, keep: &[Arc<str>]) -> Result<u64>;
+
+    /// Makes up to `limit` running workflows of a dead executor pending again and counts a recovery on each; those
+    /// beyond `max_recoveries` without a new checkpoint become `dead`. Returns how many rows it changed; zero when
+    /// nothing is left. Idempotent.
+    async fn release_dead(&self, executor_id: &str, max_recoveries: i32, limit: i64) -> Result<u64>;
+
+    /// Names and versions of pending workflows that are not among `served`, with their number, up to a hundred.
+    async fn unserved(&self, served: &[(&'static str, i32)]) -> Result<Vec<(String, i32, i64)>>;
+}

@@ -1,0 +1,74 @@
+//! SQLite: one statement, which has the file to itself.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::Row;
+
+use super::ClaimStore;
+use crate::model::{ClaimedWorkflow, StoredInput};
+use crate::store::sqlite::{SqliteStore, ids_json, now, payload_of, served_json};
+use crate::store::{Lease, Result};
+
+const CLAIM_DUE: &str = include_str!("claim_due.sqlite.sql");
+const INPUTS: &str = include_str!("inputs.sqlite.sql");
+const RELEASE_ORPHANS: &str = include_str!("release_orphans.sqlite.sql");
+const RELEASE_DEAD: &str = include_str!("release_dead.sqlite.sql");
+const UNSERVED: &str = include_str!("unserved.sqlite.sql");
+
+#[async_trait]
+impl ClaimStore for SqliteStore {
+    async fn claim_due(&self, lease: &Lease, served: &[(&'static str, i32)], limit: i64) -> Result<Vec<ClaimedWorkflow>> {
+        let rows = sqlx::query(CLAIM_DUE)
+            .bind(&*lease.executor_id)
+            .bind(lease.writer)
+            .bind(lease.epoch)
+            .bind(served_json(served))
+            .bind(limit)
+            .bind(now())
+            .fetch_all(&self.write)
+            .await?;
+        let mut claimed = Vec::with_capacity(rows.len());
+        for row in &rows {
+            claimed.push(ClaimedWorkflow {
+                workflow_id: row.try_get::<&str, _>("workflow_id")?.into(),
+                name: row.try_get("name")?,
+                version: row.try_get("version")?,
+                epoch: row.try_get("epoch")?,
+                seed: row.try_get("seed")?,
+                recoveries: row.try_get("recoveries")?,
+                input: None,
+            });
+        }
+        if claimed.is_empty() {
+            return Ok(claimed);
+        }
+        let ids: Vec<Arc<str>> = claimed.iter().map(|workflow| Arc::clone(&workflow.workflow_id)).collect();
+        let mut inputs: HashMap<String, StoredInput> = HashMap::with_capacity(ids.len());
+        for row in sqlx::query(INPUTS).bind(ids_json(&ids)).fetch_all(&self.read).await? {
+            if let Some(payload) = payload_of(&row)? {
+                inputs.insert(row.try_get("workflow_id")?, StoredInput { payload });
+            }
+        }
+        for workflow in &mut claimed {
+            workflow.input = inputs.remove(&*workflow.workflow_id);
+        }
+        Ok(claimed)
+    }
+
+    async fn release_orphans(&self, executor_id: &str, keep: &[Arc<str>]) -> Result<u64> {
+        let query = sqlx::query(RELEASE_ORPHANS).bind(executor_id).bind(ids_json(keep)).bind(now());
+        Ok(query.execute(&self.write).await?.rows_affected())
+    }
+
+    async fn release_dead(&self, executor_id: &str, max_recoveries: i32, limit: i64) -> Result<u64> {
+        let query = sqlx::query(RELEASE_DEAD).bind(executor_id).bind(max_recoveries).bind(limit).bind(now());
+        Ok(query.execute(&self.write).await?.rows_affected())
+    }
+
+    async fn unserved(&self, served: &[(&'static str, i32)]) -> Result<Vec<(String, i32, i64)>> {
+        let rows = sqlx::query(UNSERVED).bind(served_json(served)).fetch_all(&self.read).await?;
+        rows.iter().map(|row| Ok((row.try_get("name")?, row.try_get("version")?, row.try_get("n")?))).collect()
+    }
+}

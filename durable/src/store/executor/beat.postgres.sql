@@ -1,0 +1,25 @@
+-- Heartbeat, sweep and "is anything due" in one statement. The lock list is read, never tried: a lock function in a
+-- WHERE clause takes locks for rows that do not match.
+-- $1 executor, $2 lock class, $3 grace, $4 lease, $5 watching (microseconds), $6 names, $7 versions
+WITH beat AS (
+    UPDATE durable.executors SET heartbeat_at = clock_timestamp() WHERE executor_id = $1 AND status = 'alive' RETURNING 1
+), held AS MATERIALIZED (
+    SELECT l.objid::int8 AS number FROM pg_locks l
+    WHERE l.locktype = 'advisory' AND l.classid::int8 = $2 AND l.objsubid = 2 AND l.granted
+      AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+), dead AS MATERIALIZED (
+    SELECT e.executor_id, e.name, e.heartbeat_at, e.status <> 'alive' AS marked
+    FROM durable.executors e
+    WHERE e.executor_id <> $1 AND NOT e.released
+      AND (e.status <> 'alive'
+           OR ($5 >= $4 AND e.heartbeat_at < clock_timestamp() - $4 * interval '1 microsecond')
+           OR ($5 >= $3 AND e.heartbeat_at < clock_timestamp() - $3 * interval '1 microsecond'
+               AND e.number NOT IN (SELECT number FROM held)))
+    LIMIT 20
+)
+SELECT EXISTS (SELECT 1 FROM beat) AS alive, clock_timestamp() AS now,
+       (SELECT coalesce(sum(interruptions), 0)::int8 FROM durable.writers WHERE executor_id = $1) AS interruptions,
+       EXISTS (SELECT 1 FROM durable.workflows WHERE status = 'pending'
+               AND (name, version) IN (SELECT * FROM unnest($6::text[], $7::int[]))) AS due,
+       d.executor_id, d.name, d.heartbeat_at, d.marked
+FROM (SELECT 1) one LEFT JOIN dead d ON true

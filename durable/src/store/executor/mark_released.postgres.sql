@@ -1,0 +1,7 @@
+-- Records that an ended executor owns nothing any more, and forgets those that ended a day ago. $1 executor
+WITH done AS (
+    UPDATE durable.executors SET released = true WHERE executor_id = $1 AND status <> 'alive'
+), old AS (
+    DELETE FROM durable.executors WHERE released AND ended_at < clock_timestamp() - interval '1 day' RETURNING executor_id
+)
+DELETE FROM durable.writers WHERE executor_id IN (SELECT executor_id FROM old)

@@ -1,0 +1,101 @@
+//! Executors: who is alive, and who has to be replaced. Layer: store.
+
+mod postgres;
+mod sqlite;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{Lease, Result};
+use crate::model::Micros;
+
+/// Registration and takeover.
+#[async_trait]
+pub(crate) trait ExecutorStore: Send + Sync {
+    /// Records a new executor and its lease rows, one for claims and one for each writer. `executor_id` is new for
+    /// every process incarnation, so repeating after a lost reply with the same id is safe.
+    async fn register(&self, executor_id: &str, name: &str) -> Result<Registration>;
+
+    /// The connection that holds the lock and writes the heartbeat; opened by its own thread.
+    fn liveness(&self, registration: &Registration) -> Box<dyn LivenessConnection>;
+
+    /// Marks an executor dead and raises its writers' epochs: every statement it sends from then on is empty, and
+    /// one in flight has been waited for. Only if its heartbeat is still the judged one. `false` if it is not.
+    async fn take_over(&self, executor_id: &str, heartbeat_at: Micros) -> Result<bool>;
+
+    /// Records that nothing of an ended executor is left to release, and forgets executors that ended a day ago.
+    async fn mark_released(&self, executor_id: &str) -> Result<()>;
+
+    /// Marks the own executor as stopped; its lease rows are void from then on.
+    async fn retire(&self, executor_id: &str) -> Result<()>;
+
+    /// True if an executor besides `executor_id` is not released and its lock is free: `recover` waits for the
+    /// judgement on it.
+    async fn has_suspects(&self, executor_id: &str) -> Result<bool>;
+}
+
+/// A registered executor.
+#[derive(Clone, Debug)]
+pub(crate) struct Registration {
+    pub(crate) executor_id: Arc<str>,
+    /// The number of its lock.
+    pub(crate) number: i32,
+    /// The database's time.
+    pub(crate) now: Micros,
+    /// The lease row of the claims, then one for each writer.
+    pub(crate) leases: Vec<Lease>,
+}
+
+/// Lock and heartbeat of one executor, on a connection and thread of their own.
+#[async_trait]
+pub(crate) trait LivenessConnection: Send {
+    /// Connects where needed and takes the lock. To be called before the first beat and after every error.
+    async fn acquire(&mut self) -> Result<()>;
+
+    /// One statement: writes the heartbeat and looks around.
+    async fn beat(&mut self, question: &BeatQuestion) -> Result<Beat>;
+
+    /// Gives the lock back, so that others see a graceful end at once.
+    async fn release(&mut self);
+}
+
+/// What a beat needs to know.
+#[derive(Clone, Debug)]
+pub(crate) struct BeatQuestion {
+    /// A free lock counts as dead after this time without a heartbeat.
+    pub(crate) grace: Duration,
+    /// No heartbeat for this long counts as dead, whatever the lock says.
+    pub(crate) lease: Duration,
+    /// For how long this session has been up: it may judge only by what it could have seen itself.
+    pub(crate) watching: Duration,
+    /// The names and versions this process serves.
+    pub(crate) served: Arc<[(&'static str, i32)]>,
+}
+
+/// What a beat found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Beat {
+    /// False if the own executor was declared dead.
+    pub(crate) alive: bool,
+    /// The database's time.
+    pub(crate) now: Micros,
+    /// Sum of the interruptions of the own lease rows: when it grows, a workflow was taken away.
+    pub(crate) interruptions: i64,
+    /// True if a pending workflow that this process serves exists.
+    pub(crate) due: bool,
+    /// Executors to take over, or ended ones that still own workflows.
+    pub(crate) dead: Vec<DeadExecutor>,
+}
+
+/// An executor that another has to clean up after.
+#[derive(Clone, Debug)]
+pub(crate) struct DeadExecutor {
+    pub(crate) executor_id: String,
+    pub(crate) name: String,
+    /// The heartbeat it was judged by.
+    pub(crate) heartbeat_at: Micros,
+    /// True if it was marked before, and only its workflows are left to release.
+    pub(crate) marked: bool,
+}

@@ -1,0 +1,134 @@
+//! Postgres: a session advisory lock, and a heartbeat on the same connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{Connection, Row};
+
+use super::{Beat, BeatQuestion, DeadExecutor, ExecutorStore, LivenessConnection, Registration};
+use crate::model::Micros;
+use crate::store::postgres::{PostgresStore, Schema, Time, connect};
+use crate::store::{Lease, Result, StoreError, StoreErrorKind, WriteStore};
+
+const REGISTER: &str = include_str!("register.postgres.sql");
+const BEAT: &str = include_str!("beat.postgres.sql");
+const TAKE_OVER: &str = include_str!("take_over.postgres.sql");
+const MARK_RELEASED: &str = include_str!("mark_released.postgres.sql");
+const RETIRE: &str = include_str!("retire.postgres.sql");
+const HAS_SUSPECTS: &str = include_str!("has_suspects.postgres.sql");
+
+#[async_trait]
+impl ExecutorStore for PostgresStore {
+    async fn register(&self, executor_id: &str, name: &str) -> Result<Registration> {
+        let sql = self.schema.sql(REGISTER);
+        let row = sqlx::query(sql).bind(executor_id).bind(name).bind(self.writers()).fetch_one(&self.pool).await?;
+        let executor_id: Arc<str> = executor_id.into();
+        let lease = |writer| Lease { executor_id: Arc::clone(&executor_id), writer, epoch: 1, interruptions: 0 };
+        Ok(Registration {
+            number: row.try_get("number")?,
+            now: row.try_get::<Time, _>("now")?.0,
+            leases: (0..=self.writers()).map(lease).collect(),
+            executor_id,
+        })
+    }
+
+    fn liveness(&self, registration: &Registration) -> Box<dyn LivenessConnection> {
+        Box::new(PostgresLiveness {
+            options: self.options.clone(),
+            schema: self.schema.clone(),
+            executor_id: Arc::clone(&registration.executor_id),
+            number: registration.number,
+            connection: None,
+        })
+    }
+
+    async fn take_over(&self, executor_id: &str, heartbeat_at: Micros) -> Result<bool> {
+        let query = sqlx::query(self.schema.sql(TAKE_OVER)).bind(executor_id).bind(Time(heartbeat_at));
+        Ok(query.fetch_one(&self.pool).await?.try_get("taken")?)
+    }
+
+    async fn mark_released(&self, executor_id: &str) -> Result<()> {
+        sqlx::query(self.schema.sql(MARK_RELEASED)).bind(executor_id).execute(&self.pool).await?;
+        Ok(())
+    }
+
+    async fn retire(&self, executor_id: &str) -> Result<()> {
+        sqlx::query(self.schema.sql(RETIRE)).bind(executor_id).execute(&self.pool).await?;
+        Ok(())
+    }
+
+    async fn has_suspects(&self, executor_id: &str) -> Result<bool> {
+        let query = sqlx::query(self.schema.sql(HAS_SUSPECTS)).bind(executor_id).bind(i64::from(self.schema.lock_class()));
+        Ok(query.fetch_one(&self.pool).await?.try_get(0)?)
+    }
+}
+
+struct PostgresLiveness {
+    options: PgConnectOptions,
+    schema: Schema,
+    executor_id: Arc<str>,
+    number: i32,
+    connection: Option<PgConnection>,
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[async_trait]
+impl LivenessConnection for PostgresLiveness {
+    async fn acquire(&mut self) -> Result<()> {
+        self.connection = None;
+        let mut connection = connect(&self.options).await?;
+        let query = sqlx::query("SELECT pg_try_advisory_lock($1, $2)").bind(self.schema.lock_class()).bind(self.number);
+        let taken: bool = query.fetch_one(&mut connection).await?.try_get(0)?;
+        if !taken {
+            // The server has not noticed yet that our last session is gone; it will.
+            return Err(StoreError::new(StoreErrorKind::Unavailable, "the lock is still held by an earlier session of this executor"));
+        }
+        self.connection = Some(connection);
+        Ok(())
+    }
+
+    async fn beat(&mut self, question: &BeatQuestion) -> Result<Beat> {
+        let sql = self.schema.sql(BEAT);
+        let (names, versions): (Vec<&str>, Vec<i32>) = question.served.iter().copied().unzip();
+        let Some(connection) = self.connection.as_mut() else {
+            return Err(StoreError::new(StoreErrorKind::Unavailable, "the heartbeat has no connection"));
+        };
+        let rows = sqlx::query(sql)
+            .bind(&*self.executor_id)
+            .bind(i64::from(self.schema.lock_class()))
+            .bind(micros(question.grace))
+            .bind(micros(question.lease))
+            .bind(micros(question.watching))
+            .bind(names)
+            .bind(versions)
+            .fetch_all(connection)
+            .await?;
+        let mut beat = Beat::default();
+        for row in &rows {
+            beat.alive = row.try_get("alive")?;
+            beat.now = row.try_get::<Time, _>("now")?.0;
+            beat.interruptions = row.try_get("interruptions")?;
+            beat.due = row.try_get("due")?;
+            if let Some(executor_id) = row.try_get("executor_id")? {
+                beat.dead.push(DeadExecutor {
+                    executor_id,
+                    name: row.try_get("name")?,
+                    heartbeat_at: row.try_get::<Time, _>("heartbeat_at")?.0,
+                    marked: row.try_get("marked")?,
+                });
+            }
+        }
+        Ok(beat)
+    }
+
+    async fn release(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            tokio::time::timeout(Duration::from_secs(1), connection.close()).await.ok();
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! SQLite: an OS lock on a file beside the database; a free lock is dead at once, because the OS frees it with the
+//! process and not before.
+
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
+use sqlx::{Row, SqliteConnection};
+
+use super::{Beat, BeatQuestion, DeadExecutor, ExecutorStore, LivenessConnection, Registration};
+use crate::model::Micros;
+use crate::store::sqlite::{Locks, SqliteStore, now, served_json};
+use crate::store::{Lease, Result, StoreError, StoreErrorKind, WriteStore};
+
+const REGISTER: &str = include_str!("register.sqlite.sql");
+const REGISTER_WRITER: &str = include_str!("register_writer.sqlite.sql");
+const BEAT: &str = include_str!("beat.sqlite.sql");
+const LOOK: &str = include_str!("look.sqlite.sql");
+const OTHERS: &str = include_str!("others.sqlite.sql");
+const TAKE_OVER: &str = include_str!("take_over.sqlite.sql");
+const VOID: &str = include_str!("void.sqlite.sql");
+const MARK_RELEASED: &str = include_str!("mark_released.sqlite.sql");
+const FORGET: &str = include_str!("forget.sqlite.sql");
+const FORGET_WRITERS: &str = include_str!("forget_writers.sqlite.sql");
+const RETIRE: &str = include_str!("retire.sqlite.sql");
+
+const DAY: Micros = 86_400_000_000;
+
+#[async_trait]
+impl ExecutorStore for SqliteStore {
+    async fn register(&self, executor_id: &str, name: &str) -> Result<Registration> {
+        if let Some(path) = &self.path {
+            // Before the row: others judge by the lock as soon as they see it.
+            self.hold(executor_id, take_lock(&lock_folder(path), executor_id)?);
+        }
+        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let row = sqlx::query(REGISTER).bind(executor_id).bind(name).bind(now()).fetch_one(&mut *tx).await?;
+        let number = row.try_get("number")?;
+        for writer in 0..=self.writers() {
+            sqlx::query(REGISTER_WRITER).bind(executor_id).bind(writer).execute(&mut *tx).await?;
+        }
+        tx.commit().await?;
+        let executor_id: Arc<str> = executor_id.into();
+        let lease = |writer| Lease { executor_id: Arc::clone(&executor_id), writer, epoch: 1, interruptions: 0 };
+        Ok(Registration { number, now: now(), leases: (0..=self.writers()).map(lease).collect(), executor_id })
+    }
+
+    fn liveness(&self, registration: &Registration) -> Box<dyn LivenessConnection> {
+        // In memory there is one connection; a file gets one of the liveness thread's own.
+        let pool = match &self.path {
+            None => self.write.clone(),
+            Some(_) => SqlitePoolOptions::new()
+                .max_connections(1)
+                .test_before_acquire(false)
+                .acquire_timeout(Duration::from_secs(10))
+                .connect_lazy_with(self.options.clone()),
+        };
+        Box::new(SqliteLiveness {
+            pool,
+            folder: self.path.as_deref().map(lock_folder),
+            executor_id: Arc::clone(&registration.executor_id),
+            locks: Arc::clone(&self.locks),
+        })
+    }
+
+    async fn take_over(&self, executor_id: &str, heartbeat_at: Micros) -> Result<bool> {
+        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let query = sqlx::query(TAKE_OVER).bind(executor_id).bind(heartbeat_at).bind(now());
+        let taken = query.execute(&mut *tx).await?.rows_affected() > 0;
+        if taken {
+            sqlx::query(VOID).bind(executor_id).execute(&mut *tx).await?;
+        }
+        tx.commit().await?;
+        Ok(taken)
+    }
+
+    async fn mark_released(&self, executor_id: &str) -> Result<()> {
+        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        sqlx::query(MARK_RELEASED).bind(executor_id).execute(&mut *tx).await?;
+        sqlx::query(FORGET).bind(now() - DAY).execute(&mut *tx).await?;
+        sqlx::query(FORGET_WRITERS).execute(&mut *tx).await?;
+        tx.commit().await?;
+        if let Some(path) = &self.path {
+            fs::remove_file(lock_file(&lock_folder(path), executor_id)).ok();
+        }
+        Ok(())
+    }
+
+    async fn retire(&self, executor_id: &str) -> Result<()> {
+        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let query = sqlx::query(RETIRE).bind(executor_id).bind(now());
+        if query.execute(&mut *tx).await?.rows_affected() > 0 {
+            sqlx::query(VOID).bind(executor_id).execute(&mut *tx).await?;
+        }
+        tx.commit().await?;
+        Ok(())
+    }
+
+    async fn has_suspects(&self, _executor_id: &str) -> Result<bool> {
+        // A free lock is judged by the next beat, with nothing to wait for.
+        Ok(false)
+    }
+}
+
+/// Where the locks of a database's executors are.
+fn lock_folder(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".executors");
+    name.into()
+}
+
+fn lock_file(folder: &Path, executor_id: &str) -> PathBuf {
+    folder.join(format!("{executor_id}.lock"))
+}
+
+fn take_lock(folder: &Path, executor_id: &str) -> Result<File> {
+    let path = lock_file(folder, executor_id);
+    let refused = |error: &dyn std::fmt::Display| {
+        StoreError::new(StoreErrorKind::Permission, format!("the lock file `{}` can't be made: {error}", path.display()))
+    };
+    fs::create_dir_all(folder).map_err(|error| refused(&error))?;
+    let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(|error| refused(&error))?;
+    file.try_lock().map_err(|error| refused(&error))?;
+    Ok(file)
+}
+
+/// True if nobody holds the lock. A file that is gone counts as free: its owner removes it last.
+fn is_free(folder: &Path, executor_id: &str) -> bool {
+    match File::open(lock_file(folder, executor_id)) {
+        Ok(file) => !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
+struct SqliteLiveness {
+    pool: SqlitePool,
+    folder: Option<PathBuf>,
+    executor_id: Arc<str>,
+    locks: Locks,
+}
+
+impl SqliteLiveness {
+    /// The others that are judged dead, by lock or lease.
+    async fn dead(&self, connection: &mut SqliteConnection, question: &BeatQuestion) -> Result<Vec<DeadExecutor>> {
+        let mut dead = Vec::new();
+        for row in sqlx::query(OTHERS).bind(&*self.executor_id).fetch_all(connection).await? {
+            let other = DeadExecutor {
+                executor_id: row.try_get("executor_id")?,
+                name: row.try_get("name")?,
+                heartbeat_at: row.try_get("heartbeat_at")?,
+                marked: row.try_get("marked")?,
+            };
+            let lease = Micros::try_from(question.lease.as_micros()).unwrap_or(Micros::MAX);
+            let expired = question.watching >= question.lease && now() - other.heartbeat_at > lease;
+            let free = self.folder.as_deref().is_none_or(|folder| is_free(folder, &other.executor_id));
+            // In memory every other executor is one of this process: only the lease can tell.
+            if other.marked || expired || (free && self.folder.is_some()) {
+                dead.push(other);
+            }
+        }
+        Ok(dead)
+    }
+}
+
+#[async_trait]
+impl LivenessConnection for SqliteLiveness {
+    async fn acquire(&mut self) -> Result<()> {
+        // The lock was taken before the executor was recorded, and only the end of the process frees it.
+        Ok(())
+    }
+
+    async fn beat(&mut self, question: &BeatQuestion) -> Result<Beat> {
+        let mut connection = self.pool.acquire().await?;
+        let alive = sqlx::query(BEAT).bind(&*self.executor_id).bind(now()).execute(&mut *connection).await?.rows_affected() > 0;
+        let query = sqlx::query(LOOK).bind(&*self.executor_id).bind(served_json(&question.served));
+        let row = query.fetch_one(&mut *connection).await?;
+        Ok(Beat {
+            alive,
+            now: now(),
+            interruptions: row.try_get("interruptions")?,
+            due: row.try_get("due")?,
+            dead: self.dead(&mut connection, question).await?,
+        })
+    }
+
+    async fn release(&mut self) {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner).remove(&*self.executor_id);
+        if self.folder.is_some() {
+            self.pool.close().await;
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Postgres: connections, types and the schema name.
+//!
+//! Guarantees that the schema name is put into SQL at one place, validated. Layer: store.
+
+use std::collections::HashMap;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sqlx::encode::IsNull;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::{
+    PgArgumentBuffer, PgConnectOptions, PgConnection, PgHasArrayType, PgPool, PgPoolOptions, PgRow, PgTypeInfo, PgValueRef,
+};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Postgres, Row, SqlSafeStr, SqlStr};
+
+use super::{Result, StoreError, StoreErrorKind};
+use crate::model::Micros;
+
+/// A Postgres database and the schema in it.
+pub(super) struct PostgresStore {
+    pub(super) pool: PgPool,
+    pub(super) options: PgConnectOptions,
+    pub(super) schema: Schema,
+}
+
+/// The schema name, and the statements with it put in.
+#[derive(Clone)]
+pub(super) struct Schema {
+    name: Arc<str>,
+    /// Statements by the address of their text; empty while the schema has its own name.
+    renamed: Arc<Mutex<HashMap<usize, Arc<str>>>>,
+}
+
+impl Schema {
+    /// # Errors
+    /// [`StoreErrorKind::Configuration`] unless the name is a plain lower-case identifier of up to 40 characters.
+    pub(super) fn new(name: &str) -> Result<Self> {
+        let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        if !plain || name.len() > 40 || name.starts_with("pg_") {
+            return Err(StoreError::new(
+                StoreErrorKind::Configuration,
+                format!("schema name `{}` can't be used; use up to 40 of a-z, 0-9 and _, not starting with a digit or pg_",
+                    name.escape_default()),
+            ));
+        }
+        Ok(Self { name: name.into(), renamed: Arc::default() })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A statement for this schema. The files are written for the schema `durable`.
+    pub(super) fn sql(&self, text: &'static str) -> SqlStr {
+        if &*self.name == "durable" {
+            return text.into_sql_str();
+        }
+        let mut renamed = self.renamed.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = renamed
+            .entry(text.as_ptr() as usize)
+            .or_insert_with(|| text.replace("durable.", &format!("{}.", self.name)).into());
+        AssertSqlSafe(Arc::clone(text)).into_sql_str()
+    }
+
+    /// The first key of this installation's advisory locks: other schemas in the database number their own executors.
+    pub(super) fn lock_class(&self) -> i32 {
+        let [a, b, c, d, ..] = xxhash_rust::xxh3::xxh3_64(format!("durable.{}", self.name).as_bytes()).to_le_bytes();
+        // Positive, because pg_locks shows the key as an unsigned oid.
+        i32::from_le_bytes([a, b, c, d & 0x7f])
+    }
+}
+
+impl PostgresStore {
+    pub(super) async fn connect(url: &str, pool: Option<PgPool>, schema: &str, pool_size: u32) -> Result<Self> {
+        let schema = Schema::new(schema)?;
+        let options = match &pool {
+            Some(pool) => (*pool.connect_options()).clone(),
+            None => PgConnectOptions::from_str(url)?.application_name("durable"),
+        };
+        let options = options.disable_statement_logging();
+        let pool = match pool {
+            Some(pool) => pool,
+            None => PgPoolOptions::new()
+                .max_connections(pool_size)
+                .acquire_timeout(Duration::from_secs(10))
+                .idle_timeout(Duration::from_secs(60))
+                .connect_lazy_with(engine_options(options.clone())),
+        };
+        let store = Self { pool, options, schema };
+        store.check_server().await?;
+        Ok(store)
+    }
+
+    async fn check_server(&self) -> Result<()> {
+        let mut connection = self.connection().await?;
+        let row = sqlx::query("SELECT current_setting('server_version_num')::int, current_setting('server_encoding')")
+            .fetch_one(&mut connection)
+            .await?;
+        let (version, encoding): (i32, String) = (row.try_get(0)?, row.try_get(1)?);
+        connection.close().await.ok();
+        if version < 140_000 {
+            return Err(StoreError::new(
+                StoreErrorKind::Configuration,
+                format!("PostgreSQL {} is too old; use 14 or later", version / 10_000),
+            ));
+        }
+        if encoding != "UTF8" {
+            return Err(StoreError::new(
+                StoreErrorKind::Configuration,
+                format!("the database has the encoding {encoding}; create one with ENCODING 'UTF8'"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// A connection of the engine's own, outside the pool.
+    pub(super) async fn connection(&self) -> Result<PgConnection> {
+        connect(&self.options).await
+    }
+}
+
+/// Opens an engine connection, for at most ten seconds.
+pub(super) async fn connect(options: &PgConnectOptions) -> Result<PgConnection> {
+    let options = engine_options(options.clone());
+    match tokio::time::timeout(Duration::from_secs(10), PgConnection::connect_with(&options)).await {
+        Ok(Ok(mut connection)) => {
+            // A cluster may run with it off: then an acknowledged record could be lost by a crash of the server.
+            sqlx::query(
+                "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
+            )
+            .execute(&mut connection)
+            .await?;
+            Ok(connection)
+        }
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(StoreError::new(StoreErrorKind::Unavailable, "the database did not answer within 10 seconds")),
+    }
+}
+
+/// A silent network ends a session within half a minute, on the server's side too.
+fn engine_options(options: PgConnectOptions) -> PgConnectOptions {
+    options.disable_statement_logging().options([
+        ("tcp_keepalives_idle", "10"),
+        ("tcp_keepalives_interval", "5"),
+        ("tcp_keepalives_count", "3"),
+        ("tcp_user_timeout", "25000"),
+    ])
+}
+
+/// A timestamp in microseconds since 1970, without a time crate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Time(pub(super) Micros);
+
+/// Postgres counts from 2000-01-01.
+const POSTGRES_EPOCH: Micros = 946_684_800_000_000;
+
+impl sqlx::Type<Postgres> for Time {
+    fn type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(sqlx::postgres::types::Oid(1184))
+    }
+}
+
+impl PgHasArrayType for Time {
+    fn array_type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(sqlx::postgres::types::Oid(1185))
+    }
+}
+
+impl sqlx::Encode<'_, Postgres> for Time {
+    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> std::result::Result<IsNull, BoxDynError> {
+        buffer.extend(&(self.0 - POSTGRES_EPOCH).to_be_bytes());
+        Ok(IsNull::No)
+    }
+}
+
+impl sqlx::Decode<'_, Postgres> for Time {
+    fn decode(value: PgValueRef<'_>) -> std::result::Result<Self, BoxDynError> {
+        let bytes: [u8; 8] = value.as_bytes()?.try_into()?;
+        Ok(Self(i64::from_be_bytes(bytes).saturating_add(POSTGRES_EPOCH)))
+    }
+}
+
+super::row::readers!(PgRow);

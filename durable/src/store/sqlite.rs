@@ -1,0 +1,159 @@
+//! SQLite: one file, one writing connection for each process, times in microseconds.
+//!
+//! Guarantees WAL with `synchronous = FULL`, writes that begin immediately, and a file that is not on a network
+//! mount. Layer: store.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
+};
+use sqlx::{ConnectOptions, Row};
+
+use super::{Result, StoreError, StoreErrorKind};
+use crate::model::Micros;
+
+/// A SQLite database.
+pub(super) struct SqliteStore {
+    /// The one connection that writes; in memory it is the only one.
+    pub(super) write: SqlitePool,
+    pub(super) read: SqlitePool,
+    pub(super) options: SqliteConnectOptions,
+    /// `None` in memory.
+    pub(super) path: Option<PathBuf>,
+    /// The lock files of the executors of this process, held as long as they live.
+    pub(super) locks: Locks,
+}
+
+/// Held lock files by executor.
+pub(super) type Locks = Arc<Mutex<HashMap<String, File>>>;
+
+impl SqliteStore {
+    pub(super) async fn connect(url: &str) -> Result<Self> {
+        let in_memory = url.starts_with("sqlite::memory:") || url == "sqlite://:memory:";
+        let options = SqliteConnectOptions::from_str(url)?
+            .create_if_missing(true)
+            .busy_timeout(Duration::from_secs(5))
+            .synchronous(SqliteSynchronous::Full)
+            .disable_statement_logging();
+        // A database in memory has no journal to write ahead to.
+        let options = if in_memory { options } else { options.journal_mode(SqliteJournalMode::Wal) };
+        let path = (!in_memory).then(|| options.get_filename().to_owned());
+        if let Some(path) = &path {
+            refuse_network_mount(path)?;
+        }
+        let pool = |size: u32| {
+            SqlitePoolOptions::new()
+                .max_connections(size)
+                .test_before_acquire(false)
+                .acquire_timeout(Duration::from_secs(30))
+                .idle_timeout(None)
+                .max_lifetime(None)
+        };
+        let write = pool(1).connect_lazy_with(options.clone());
+        let read = if in_memory { write.clone() } else { pool(2).connect_lazy_with(options.clone()) };
+        let store = Self { write, read, options, path, locks: Locks::default() };
+        store.check_library().await.map_err(|error| store.explain(error))?;
+        Ok(store)
+    }
+
+    async fn check_library(&self) -> Result<()> {
+        let version: String = sqlx::query("SELECT sqlite_version()").fetch_one(&self.write).await?.try_get(0)?;
+        let parts: Vec<u32> = version.split('.').filter_map(|part| part.parse().ok()).collect();
+        if parts < vec![3, 51, 3] {
+            return Err(StoreError::new(
+                StoreErrorKind::Configuration,
+                format!("SQLite {version} can corrupt a write-ahead log when it restarts it; link 3.51.3 or later"),
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn hold(&self, executor_id: &str, lock: File) {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner).insert(executor_id.to_owned(), lock);
+    }
+
+    /// Names the file in an error of opening it.
+    fn explain(&self, error: StoreError) -> StoreError {
+        match &self.path {
+            Some(path) if error.kind != StoreErrorKind::Configuration => {
+                let shown = path.display();
+                let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                StoreError::new(error.kind, format!("the database file `{shown}` can't be opened: {source}; check that the folder exists and is writable"))
+            }
+            _ => error,
+        }
+    }
+}
+
+/// File locks and shared memory of a write-ahead log don't work between machines.
+fn refuse_network_mount(path: &Path) -> Result<()> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    #[cfg(target_os = "linux")]
+    if let Ok(stat) = rustix::fs::statfs(folder) {
+        // NFS, SMB, SMB2, CIFS, AFS, Coda, Ceph, Lustre, GPFS, 9P: numbers from statfs(2).
+        const NETWORK: [u32; 10] = [
+            0x6969, 0x517b, 0xfe53_4d42, 0xff53_4d42, 0x5346_414f, 0x7375_7245, 0x00c3_6400, 0x0bd0_0bd0, 0x4750_4653, 0x0102_1997,
+        ];
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the magic numbers are 32 bits")]
+        let kind = stat.f_type as u32;
+        if NETWORK.contains(&kind) {
+            return Err(StoreError::new(
+                StoreErrorKind::Configuration,
+                format!("`{}` is on a network mount, where SQLite's locks don't hold; use Postgres to share work between machines", path.display()),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The clock of SQLite is the machine's: all processes on one file share it.
+pub(super) fn now() -> Micros {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |elapsed| i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// A statement with its row repeated. The files are written with one row: the line that starts with `VALUES`.
+pub(super) fn with_rows(text: &str, rows: usize) -> String {
+    let mut out = String::with_capacity(text.len() + rows * 64);
+    for line in text.lines() {
+        match line.trim_start().strip_prefix("FROM (VALUES (").and_then(|rest| rest.split_once(')')) {
+            Some((row, rest)) => {
+                out.push_str("FROM (VALUES (");
+                for n in 0..rows {
+                    if n > 0 {
+                        out.push_str("),(");
+                    }
+                    out.push_str(row);
+                }
+                out.push(')');
+                out.push_str(rest);
+            }
+            None => out.push_str(line),
+        }
+        out.push('\n');
+    }
+    out
+}
+
+super::row::readers!(SqliteRow);
+
+/// Ids as one JSON array.
+pub(super) fn ids_json(ids: &[Arc<str>]) -> String {
+    // A list of strings always has a JSON text.
+    serde_json::to_string(&ids.iter().map(|id| &**id).collect::<Vec<_>>()).unwrap_or_default()
+}
+
+/// Names and versions as one JSON array of pairs.
+pub(super) fn served_json(served: &[(&'static str, i32)]) -> String {
+    serde_json::to_string(served).unwrap_or_default()
+}

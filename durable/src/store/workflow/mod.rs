@@ -1,0 +1,57 @@
+//! One workflow at a time: look, cancel, resume. Layer: store.
+
+mod postgres;
+mod sqlite;
+
+use async_trait::async_trait;
+
+use super::Result;
+use crate::codec::Outcome;
+use crate::model::{StoredInput, WorkflowState};
+
+/// Reads and changes of single workflows, from any process.
+#[async_trait]
+pub(crate) trait WorkflowStore: Send + Sync {
+    /// The row, without payloads; `None` if there is none.
+    async fn workflow(&self, id: &str) -> Result<Option<WorkflowState>>;
+
+    /// The stored input.
+    async fn input(&self, id: &str) -> Result<Option<StoredInput>>;
+
+    /// The recorded outcome of the body, if it has one. Immutable while the status is `done`.
+    async fn result(&self, id: &str) -> Result<Option<Outcome>>;
+
+    /// Cancels a workflow that has not ended. Compare-and-set: exactly one of a cancel and a completion wins. When
+    /// it returns `Cancelled`, no step that starts later is recorded. Repeating it with the same `write_id` after a
+    /// lost reply answers `Cancelled` again.
+    async fn cancel(&self, id: &str, reason: &str, write_id: i64) -> Result<CancelAnswer>;
+
+    /// Gives a cancelled, failed, dead or blocked workflow a new attempt: pending, counts at zero, epoch raised, its
+    /// result removed, the error outcomes that nothing followed set aside. Atomic, and idempotent by `write_id`.
+    async fn resume(&self, id: &str, write_id: i64) -> Result<ResumeAnswer>;
+}
+
+/// What became of a cancel.
+#[derive(Debug)]
+pub(crate) enum CancelAnswer {
+    /// It is cancelled now; `interrupted` names the executor that ran it.
+    Cancelled {
+        /// The executor that ran it, if one did.
+        interrupted: Option<String>,
+    },
+    /// It had ended before.
+    Ended(Box<WorkflowState>),
+    /// There is no such workflow.
+    Missing,
+}
+
+/// What became of a resume.
+#[derive(Debug)]
+pub(crate) enum ResumeAnswer {
+    /// It is pending now.
+    Resumed,
+    /// It is in a status that can't be resumed.
+    Refused(Box<WorkflowState>),
+    /// There is no such workflow.
+    Missing,
+}

@@ -1,0 +1,89 @@
+//! Postgres: single statements, and one transaction for a resume.
+
+use async_trait::async_trait;
+use sqlx::{Connection, Row};
+
+use super::{CancelAnswer, ResumeAnswer, WorkflowStore};
+use crate::codec::Outcome;
+use crate::model::{ResumeKeys, StoredInput, WorkflowState, WorkflowStatus, set_aside};
+use crate::store::postgres::{PostgresStore, payload_of, result_of, workflow_state};
+use crate::store::Result;
+
+const WORKFLOW: &str = include_str!("workflow.postgres.sql");
+const PAYLOAD: &str = include_str!("payload.postgres.sql");
+const CANCEL: &str = include_str!("cancel.postgres.sql");
+const RESUME_LOCK: &str = include_str!("resume_lock.postgres.sql");
+const RESUME: &str = include_str!("resume.postgres.sql");
+const RESUME_KEYS: &str = include_str!("resume_keys.postgres.sql");
+const RESUME_ASIDE: &str = include_str!("resume_aside.postgres.sql");
+const RESUME_RESULT: &str = include_str!("resume_result.postgres.sql");
+
+#[async_trait]
+impl WorkflowStore for PostgresStore {
+    async fn workflow(&self, id: &str) -> Result<Option<WorkflowState>> {
+        let row = sqlx::query(self.schema.sql(WORKFLOW)).bind(id).fetch_optional(&self.pool).await?;
+        row.as_ref().map(workflow_state).transpose()
+    }
+
+    async fn input(&self, id: &str) -> Result<Option<StoredInput>> {
+        let row = sqlx::query(self.schema.sql(PAYLOAD)).bind(id).bind("input").fetch_optional(&self.pool).await?;
+        Ok(row.as_ref().map(payload_of).transpose()?.flatten().map(|payload| StoredInput { payload }))
+    }
+
+    async fn result(&self, id: &str) -> Result<Option<Outcome>> {
+        let row = sqlx::query(self.schema.sql(PAYLOAD)).bind(id).bind("result").fetch_optional(&self.pool).await?;
+        row.as_ref().map(|row| result_of(id, row)).transpose()
+    }
+
+    async fn cancel(&self, id: &str, reason: &str, write_id: i64) -> Result<CancelAnswer> {
+        loop {
+            let query = sqlx::query(self.schema.sql(CANCEL)).bind(id).bind(reason).bind(write_id);
+            if let Some(row) = query.fetch_optional(&self.pool).await? {
+                return Ok(CancelAnswer::Cancelled { interrupted: row.try_get(0)? });
+            }
+            match self.workflow(id).await? {
+                None => return Ok(CancelAnswer::Missing),
+                Some(state) if state.write_id == write_id => return Ok(CancelAnswer::Cancelled { interrupted: state.executor_id }),
+                Some(state) if state.status.has_ended() => return Ok(CancelAnswer::Ended(Box::new(state))),
+                // Another executor claimed it in between.
+                Some(_) => {}
+            }
+        }
+    }
+
+    async fn resume(&self, id: &str, write_id: i64) -> Result<ResumeAnswer> {
+        // A connection of its own: the transaction must not be left open in a pool by a caller that gave up.
+        let mut connection = self.connection().await?;
+        let mut tx = connection.begin().await?;
+        sqlx::query(self.schema.sql(RESUME_LOCK)).bind(id).execute(&mut *tx).await?;
+        let changed = sqlx::query(self.schema.sql(RESUME)).bind(id).bind(write_id).execute(&mut *tx).await?.rows_affected();
+        if changed == 0 {
+            tx.rollback().await?;
+            connection.close().await.ok();
+            return Ok(match self.workflow(id).await? {
+                None => ResumeAnswer::Missing,
+                Some(state) if state.write_id == write_id && state.status == WorkflowStatus::Pending => ResumeAnswer::Resumed,
+                Some(state) => ResumeAnswer::Refused(Box::new(state)),
+            });
+        }
+        let mut keys = Vec::new();
+        for row in sqlx::query(self.schema.sql(RESUME_KEYS)).bind(id).fetch_all(&mut *tx).await? {
+            keys.push(ResumeKeys {
+                branch: row.try_get("branch")?,
+                step_index: row.try_get("step_index")?,
+                is_error: row.try_get::<&str, _>("status")? == "error",
+            });
+        }
+        let aside = set_aside(&keys);
+        if !aside.is_empty() {
+            let branches: Vec<&str> = aside.iter().map(|key| key.branch.as_str()).collect();
+            let indexes: Vec<i32> = aside.iter().map(|key| key.step_index).collect();
+            let query = sqlx::query(self.schema.sql(RESUME_ASIDE)).bind(id).bind(branches).bind(indexes);
+            query.execute(&mut *tx).await?;
+        }
+        sqlx::query(self.schema.sql(RESUME_RESULT)).bind(id).execute(&mut *tx).await?;
+        tx.commit().await?;
+        connection.close().await.ok();
+        Ok(ResumeAnswer::Resumed)
+    }
+}

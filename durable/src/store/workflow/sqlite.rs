@@ -1,0 +1,87 @@
+//! SQLite: immediate transactions on the writing connection.
+
+use async_trait::async_trait;
+use sqlx::Row;
+
+use super::{CancelAnswer, ResumeAnswer, WorkflowStore};
+use crate::codec::Outcome;
+use crate::model::{ResumeKeys, StoredInput, WorkflowState, WorkflowStatus, set_aside};
+use crate::store::Result;
+use crate::store::sqlite::{SqliteStore, now, payload_of, result_of, workflow_state};
+
+const WORKFLOW: &str = include_str!("workflow.sqlite.sql");
+const PAYLOAD: &str = include_str!("payload.sqlite.sql");
+const CANCEL: &str = include_str!("cancel.sqlite.sql");
+const INTERRUPT: &str = include_str!("interrupt.sqlite.sql");
+const RESUME: &str = include_str!("resume.sqlite.sql");
+const RESUME_KEYS: &str = include_str!("resume_keys.sqlite.sql");
+const RESUME_ASIDE: &str = include_str!("resume_aside.sqlite.sql");
+const RESUME_REMOVE: &str = include_str!("resume_remove.sqlite.sql");
+const RESUME_RESULT: &str = include_str!("resume_result.sqlite.sql");
+
+#[async_trait]
+impl WorkflowStore for SqliteStore {
+    async fn workflow(&self, id: &str) -> Result<Option<WorkflowState>> {
+        let row = sqlx::query(WORKFLOW).bind(id).fetch_optional(&self.read).await?;
+        row.as_ref().map(workflow_state).transpose()
+    }
+
+    async fn input(&self, id: &str) -> Result<Option<StoredInput>> {
+        let row = sqlx::query(PAYLOAD).bind(id).bind("input").fetch_optional(&self.read).await?;
+        Ok(row.as_ref().map(payload_of).transpose()?.flatten().map(|payload| StoredInput { payload }))
+    }
+
+    async fn result(&self, id: &str) -> Result<Option<Outcome>> {
+        let row = sqlx::query(PAYLOAD).bind(id).bind("result").fetch_optional(&self.read).await?;
+        row.as_ref().map(|row| result_of(id, row)).transpose()
+    }
+
+    async fn cancel(&self, id: &str, reason: &str, write_id: i64) -> Result<CancelAnswer> {
+        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let query = sqlx::query(CANCEL).bind(id).bind(reason).bind(write_id).bind(now());
+        let interrupted: Option<String> = match query.fetch_optional(&mut *tx).await? {
+            Some(row) => row.try_get(0)?,
+            None => {
+                drop(tx);
+                return Ok(match self.workflow(id).await? {
+                    None => CancelAnswer::Missing,
+                    Some(state) if state.write_id == write_id => CancelAnswer::Cancelled { interrupted: state.executor_id },
+                    Some(state) => CancelAnswer::Ended(Box::new(state)),
+                });
+            }
+        };
+        if let Some(executor) = &interrupted {
+            sqlx::query(INTERRUPT).bind(executor).execute(&mut *tx).await?;
+        }
+        tx.commit().await?;
+        Ok(CancelAnswer::Cancelled { interrupted })
+    }
+
+    async fn resume(&self, id: &str, write_id: i64) -> Result<ResumeAnswer> {
+        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let changed = sqlx::query(RESUME).bind(id).bind(write_id).bind(now()).execute(&mut *tx).await?.rows_affected();
+        if changed == 0 {
+            drop(tx);
+            return Ok(match self.workflow(id).await? {
+                None => ResumeAnswer::Missing,
+                Some(state) if state.write_id == write_id && state.status == WorkflowStatus::Pending => ResumeAnswer::Resumed,
+                Some(state) => ResumeAnswer::Refused(Box::new(state)),
+            });
+        }
+        let mut keys = Vec::new();
+        for row in sqlx::query(RESUME_KEYS).bind(id).fetch_all(&mut *tx).await? {
+            keys.push(ResumeKeys {
+                branch: row.try_get("branch")?,
+                step_index: row.try_get("step_index")?,
+                is_error: row.try_get::<&str, _>("status")? == "error",
+            });
+        }
+        for key in set_aside(&keys) {
+            sqlx::query(RESUME_ASIDE).bind(id).bind(&key.branch).bind(key.step_index).execute(&mut *tx).await?;
+            sqlx::query(RESUME_REMOVE).bind(id).bind(&key.branch).bind(key.step_index).execute(&mut *tx).await?;
+        }
+        sqlx::query(RESUME_RESULT).bind(id).execute(&mut *tx).await?;
+        tx.commit().await?;
+        Ok(ResumeAnswer::Resumed)
+    }
+}

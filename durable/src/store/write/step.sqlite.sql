@@ -1,0 +1,13 @@
+-- Records step outcomes, reading each workflow by its id. ?1-?3 lease, ?4 now; a row: id, branch, index, seq, kind, name, status,
+-- codec, encoding, output, bytes, error, hash, call site, definition site, attempts, epoch, write id, started, completed
+-- A NULL row pads the statement to one of few lengths. One writer at a time makes an interruption count unnecessary.
+WITH lease AS (SELECT 1 FROM writers WHERE executor_id = ?1 AND writer = ?2 AND epoch = ?3 AND ?4 IS NOT NULL)
+INSERT INTO workflow_steps (workflow_id, branch, step_index, seq, kind, step_name, status, codec, error_encoding, output, output_bytes,
+       error_message, args_hash, call_site, definition_site, attempts, epoch, write_id, started_at, completed_at)
+SELECT column1, column2, column3, column4, column5, column6, column7, column8, column9, column10, column11, column12, column13,
+       column14, column15, column16, column17, column18, column19, column20
+FROM (VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?))
+WHERE (SELECT CASE WHEN w.status = 'running' OR (w.status = 'cancelled' AND w.completed_at >= column19) THEN w.epoch END
+       FROM workflows w WHERE w.workflow_id = column1) = column17
+  AND EXISTS (SELECT 1 FROM lease)
+/* tolerate */

@@ -1,0 +1,156 @@
+//! One flush: send, count, and give every operation its verdict.
+//!
+//! Guarantees that an operation is answered `Written` only when its row is committed and its own, that one refused
+//! row does not fail its neighbours, and that a lost reply is told from a lost lease. Written once for both
+//! databases. Layer: writer.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::batch::Batch;
+use super::{Health, Verdict};
+use crate::crash::crash_point;
+use crate::model::{Op, WorkflowStatus};
+use crate::store::write::{Inspected, Tally, WriterConnection};
+use crate::store::{Result, StoreErrorKind};
+
+/// Waits between tries while the database is away or refuses.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Writes a batch, however long the database is away; only an abandoned executor gives up.
+pub(super) async fn flush(connection: &mut dyn WriterConnection, mut batch: Batch, health: &Health) {
+    let mut tolerate = false;
+    let mut pause = FIRST_PAUSE;
+    let mut failures = 0_u32;
+    while !batch.ops.is_empty() && !health.is_abandoned() {
+        crash_point("before-send");
+        let error = match connection.send(&batch.ops, tolerate).await {
+            Ok(tally) => {
+                crash_point("after-send");
+                if tally == Tally::of(&batch.ops) {
+                    batch.written();
+                    crash_point("after-acknowledge");
+                    return;
+                }
+                match judge(connection, batch, health).await {
+                    (left, Ok(())) => {
+                        batch = left;
+                        tokio::task::yield_now().await;
+                        continue;
+                    }
+                    (left, Err(error)) => {
+                        batch = left;
+                        error
+                    }
+                }
+            }
+            Err(error) => error,
+        };
+        match error.kind {
+            StoreErrorKind::Conflict if !tolerate => {
+                tolerate = true;
+                continue;
+            }
+            StoreErrorKind::Data if batch.ops.len() == 1 => {
+                let mut refused = Some(error);
+                batch.settle(|_, _, _| refused.take().map(Verdict::Refused));
+                return;
+            }
+            StoreErrorKind::Data => {
+                // Same rows, same write ids: the good ones go in, the bad one is found.
+                for single in batch.singles() {
+                    Box::pin(flush(connection, single, health)).await;
+                }
+                return;
+            }
+            _ => {}
+        }
+        failures += 1;
+        if failures.is_power_of_two() && error.kind != StoreErrorKind::Retry {
+            tracing::warn!(error = %Chain(&error), rows = batch.ops.len(), failures, "records wait for the database");
+        }
+        // A start that certainly wrote nothing is answered at once, one whose fate is unknown after its time.
+        let certain = !matches!(error.kind, StoreErrorKind::Unavailable | StoreErrorKind::Retry);
+        let now = Instant::now();
+        batch = batch.settle(|_, op, give_up_at| {
+            let over = matches!(op, Op::Start(_)) && (certain || give_up_at.is_some_and(|at| at <= now));
+            over.then(|| Verdict::Refused(error.again()))
+        });
+        if error.wants_reconnect() || !error.is_passing() {
+            connection.reset().await;
+        }
+        if error.kind != StoreErrorKind::Retry || failures > 5 {
+            health.pause(pause.mul_f64(0.5 + fastrand::f64())).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+/// Asks the database about each operation after a count that does not add up. Gives back what has to be sent again.
+async fn judge(connection: &mut dyn WriterConnection, batch: Batch, health: &Health) -> (Batch, Result<()>) {
+    let owned = match connection.renew().await {
+        Ok(owned) => owned,
+        Err(error) => return (batch, Err(error)),
+    };
+    let found = match connection.inspect(&batch.ops).await {
+        Ok(found) => found,
+        Err(error) => return (batch, Err(error)),
+    };
+    if !owned {
+        health.lose();
+    }
+    let mut found = found.into_iter();
+    let left = batch.settle(|_, op, _| {
+        let found = found.next().unwrap_or_default();
+        verdict(op, found, owned)
+    });
+    (left, Ok(()))
+}
+
+/// `None` if the operation has to be sent again: an interrupted statement wrote nothing.
+fn verdict(op: &Op, found: Inspected, owned: bool) -> Option<Verdict> {
+    let Inspected { workflow, step } = found;
+    let fenced = |workflow| Some(Verdict::Fenced(workflow));
+    // The row is still ours to write if status and epoch say so.
+    let ours = |epoch: i32| {
+        owned && workflow.as_ref().is_some_and(|row| row.epoch == epoch && row.status == WorkflowStatus::Running)
+    };
+    match op {
+        Op::Start(op) => match workflow {
+            Some(row) if row.write_id == op.write_id => Some(Verdict::Written),
+            Some(row) => Some(Verdict::Exists(Box::new(row))),
+            None if owned => None,
+            None => fenced(None),
+        },
+        Op::Step(op) => match step {
+            Some(row) if row.write_id == op.write_id => Some(Verdict::Written),
+            Some(row) => Some(Verdict::Taken(Box::new(row))),
+            None if ours(op.epoch) => None,
+            None => fenced(workflow.map(Box::new)),
+        },
+        Op::Settle(op) => match workflow {
+            Some(row) if row.write_id == op.write_id => Some(Verdict::Written),
+            _ if ours(op.epoch) => None,
+            row => fenced(row.map(Box::new)),
+        },
+        Op::Attempt(op) if ours(op.epoch) => None,
+        Op::Attempt(_) => fenced(workflow.map(Box::new)),
+    }
+}
+
+/// An error with its sources on one line.
+pub(crate) struct Chain<'a>(pub(crate) &'a (dyn std::error::Error + 'static));
+
+impl std::fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut source = self.0.source();
+        while let Some(error) = source {
+            write!(f, ": {error}")?;
+            source = error.source();
+        }
+        Ok(())
+    }
+}
