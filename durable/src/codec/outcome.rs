@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::format::Format;
+use super::pick::Proven;
 use super::view::{ErrorView, View};
 use super::{CodecError, ErrorEncoding, Outcome};
 use crate::error::Failure;
@@ -84,6 +85,8 @@ where
     /// The codec, with the other two picks.
     pub fn with<F: Revive<Result<T, E>>, V: View<Result<T, E>>>(
         self,
+        _: Proven,
+        _: Proven,
         _: F,
         _: V,
     ) -> OutcomeCodec<Result<T, E>> {
@@ -145,6 +148,8 @@ where
     /// The codec, with the other two picks.
     pub fn with<F: Revive<Result<T, E>>, V: View<Result<T, E>>>(
         self,
+        _: Proven,
+        _: Proven,
         _: F,
         _: V,
     ) -> OutcomeCodec<Result<T, E>> {
@@ -181,7 +186,7 @@ pub struct Plain<R, C>(pub(super) Types<(R, C)>);
 
 impl<R: Serialize + DeserializeOwned, C: Format> Plain<R, C> {
     /// The codec, with the other two picks.
-    pub fn with<F: Revive<R>, V: View<R>>(self, _: F, _: V) -> OutcomeCodec<R> {
+    pub fn with<F: Revive<R>, V: View<R>>(self, _: Proven, _: Proven, _: F, _: V) -> OutcomeCodec<R> {
         OutcomeCodec {
             encode: |value| C::CODEC.encode(value).map(Outcome::Done),
             decode: Self::decode,

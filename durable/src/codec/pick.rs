@@ -19,10 +19,11 @@ use crate::error::Failure;
 #[cfg(feature = "bincode")]
 pub use super::format::BincodeFormat;
 pub use super::format::JsonFormat;
-pub use super::hash::{Arg, ArgsHash, ArgsUnhashed, hash_args};
+pub use super::hash::{Arg, hash_args};
 
 /// The traits of all levels, nameless: a name could shadow one that the return type is written with.
 pub mod levels {
+    pub use super::super::hash::{ArgsHash as _, ArgsUnhashed as _};
     pub use super::super::view::{
         ViewByChain as _, ViewByDebug as _, ViewByDisplay as _, ViewByName as _, ViewByReport as _,
     };
@@ -163,12 +164,15 @@ impl<R, C> NoView for Pick<R, C> {}
 pub struct UnstorableError<T, E>(PhantomData<fn() -> (T, E)>);
 
 impl<T, E> UnstorableError<T, E> {
-    /// Never compiles: says why by the bound.
-    pub fn with<F, V>(self, _: F, _: V) -> OutcomeCodec<Result<T, E>>
-    where
-        E: StorableError,
-    {
-        E::never()
+    /// Asks for a proof that nothing gives.
+    pub fn with<F, V>(
+        self,
+        error: Proof<Unstorable, E>,
+        _: Proven,
+        _: F,
+        _: V,
+    ) -> OutcomeCodec<Result<T, E>> {
+        match error.by {}
     }
 }
 
@@ -177,35 +181,65 @@ impl<T, E> UnstorableError<T, E> {
 pub struct UnstorableValue<R, X>(PhantomData<fn() -> (R, X)>);
 
 impl<R, X> UnstorableValue<R, X> {
-    /// Never compiles: says why by the bound.
-    pub fn with<F, V>(self, _: F, _: V) -> OutcomeCodec<R>
-    where
-        X: StorableValue,
-    {
-        X::never()
+    /// Asks for a proof that nothing gives.
+    pub fn with<F, V>(self, _: Proven, value: Proof<Unstorable, X>, _: F, _: V) -> OutcomeCodec<R> {
+        match value.by {}
     }
 }
 
-/// Nothing implements it: it is there to be missed.
+/// That `X` has a codec. It is asked for by an argument whose type says by whom, not by a bound: so the compiler
+/// tells neither of the bound nor of the call that has it, and the whole message is ours.
+#[derive(Debug)]
+pub struct Proof<By, X> {
+    by: By,
+    of: PhantomData<fn() -> X>,
+}
+
+/// The proof for what has a codec.
+pub type Proven = Proof<Storable, ()>;
+
+/// Gives proofs.
+#[derive(Debug)]
+pub struct Storable;
+
+/// Cannot give proofs.
+#[derive(Debug)]
+pub enum Unstorable {}
+
+/// Proves that an error has a codec.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` can be neither stored nor made from a `durable::Failure`",
+    message = "`{E}` can be neither stored nor made from a `durable::Failure`",
     label = "the error of a durable function must come back after a crash",
     note = "derive `serde::Serialize` and `serde::Deserialize` for it, or write `impl From<durable::Failure>`"
 )]
-pub trait StorableError {
-    /// Proof that this is never reached.
-    fn never<R>() -> R;
+pub trait StorableError<E>: Sized {
+    /// The proof.
+    fn error() -> Proof<Self, E>;
 }
 
-/// Nothing implements it: it is there to be missed.
+#[diagnostic::do_not_recommend]
+impl StorableError<()> for Storable {
+    fn error() -> Proven {
+        Proof { by: Self, of: PhantomData }
+    }
+}
+
+/// Proves that a value has a codec.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be stored",
+    message = "`{T}` cannot be stored",
     label = "what a durable function returns must come back after a crash",
     note = "derive `serde::Serialize` and `serde::Deserialize` for it"
 )]
-pub trait StorableValue {
-    /// Proof that this is never reached.
-    fn never<R>() -> R;
+pub trait StorableValue<T>: Sized {
+    /// The proof.
+    fn value() -> Proof<Self, T>;
+}
+
+#[diagnostic::do_not_recommend]
+impl StorableValue<()> for Storable {
+    fn value() -> Proven {
+        Proof { by: Self, of: PhantomData }
+    }
 }
 
 /// Expands to the `OutcomeCodec<$R>` of a return type, in the format `json` or `bincode`.
@@ -216,12 +250,36 @@ macro_rules! __outcome {
         $crate::__outcome!(@pick $R, JsonFormat)
     };
     ($R:ty, bincode) => {
-        $crate::__outcome!(@pick $R, BincodeFormat)
+        $crate::__outcome_bincode!($R)
     };
     (@pick $R:ty, $format:ident) => {{
-        #[allow(unused_imports)]
         use $crate::__private::pick::levels::*;
         let pick = $crate::__private::pick::Pick::<$R, $crate::__private::pick::$format>::NEW;
-        (&&&&&&pick).__durable_codec().with((&&pick).__durable_failure(), (&&&&&&pick).__durable_view())
+        (&&&&&&pick).__durable_codec().with(
+            $crate::__private::pick::StorableError::error(),
+            $crate::__private::pick::StorableValue::value(),
+            (&&pick).__durable_failure(),
+            (&&&&&&pick).__durable_view(),
+        )
     }};
+}
+
+/// The arm of [`__outcome`] that a feature decides on.
+#[cfg(feature = "bincode")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __outcome_bincode {
+    ($R:ty) => {
+        $crate::__outcome!(@pick $R, BincodeFormat)
+    };
+}
+
+/// The arm of [`__outcome`] that a feature decides on.
+#[cfg(not(feature = "bincode"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __outcome_bincode {
+    ($R:ty) => {
+        ::core::compile_error!("`codec = \"bincode\"` needs the feature `bincode` of `durable`")
+    };
 }

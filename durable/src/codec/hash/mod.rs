@@ -56,10 +56,12 @@ pub fn hash_args(args: &[Option<u64>]) -> Option<u64> {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __args_hash {
-    ($($arg:expr),* $(,)?) => {{
-        #[allow(unused_imports)]
-        use $crate::__private::pick::{ArgsHash as _, ArgsUnhashed as _};
-        $crate::__private::pick::hash_args(&[$((&$crate::__private::pick::Arg(&$arg)).__durable_hash()),*])
+    () => {
+        $crate::__private::pick::hash_args(&[])
+    };
+    ($($arg:expr),+ $(,)?) => {{
+        use $crate::__private::pick::levels::*;
+        $crate::__private::pick::hash_args(&[$((&$crate::__private::pick::Arg(&$arg)).__durable_hash()),+])
     }};
 }
 
