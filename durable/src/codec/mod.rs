@@ -1,17 +1,21 @@
 //! Payloads: how inputs, outcomes and errors become bytes and come back.
 //!
-//! Guarantees that a value that is written reads back (it is decoded before it is sent) and that a row says by
-//! itself how it was encoded. Does not decide what an outcome means. Layer: below the stores.
+//! Guarantees that a row says by itself how it was encoded, and that what JSON could not give back is refused when it
+//! is written, with the path of the field. Writes no Rust path, so types may be renamed and moved. Does not decode
+//! what it encoded: the caller does, before it sends it, and hands that copy to the first run. Layer: below the stores.
 
 #[cfg(feature = "bincode")]
 mod bincode;
+mod format;
 mod hash;
 mod json;
 pub mod outcome;
+pub mod pick;
+#[cfg(test)]
+mod tests;
 mod view;
 
-pub use hash::{ArgsHash, hash_args};
-pub(crate) use json::to_json;
+pub(crate) use json::{check_json, from_json, to_json};
 pub use outcome::OutcomeCodec;
 pub use view::ErrorView;
 

@@ -52,6 +52,9 @@ pub enum FailureKind {
     Unsupported,
 }
 
+/// Errors of one chain that are kept apart: each is a level of JSON, which reads back 127.
+const MAX_CHAIN: usize = 100;
+
 impl Failure {
     /// A failure that retrying may cure: what a step returns to be tried again, if it has attempts left.
     pub fn new(message: impl Into<String>) -> Self {
@@ -63,14 +66,28 @@ impl Failure {
         Self { permanent: true, ..Self::new(message) }
     }
 
-    /// The display chain of an error, sources included.
+    /// The display chain of an error, sources included: as many as read back, the rest is joined to the last.
     pub fn from_error(error: &(dyn StdError + 'static)) -> Self {
-        if let Some(failure) = error.downcast_ref::<Self>() {
-            return failure.clone();
+        let chain = std::iter::successors(Some(error), |&error| error.source());
+        let mut links: Vec<Self> = chain
+            .map(|error| match error.downcast_ref::<Self>() {
+                Some(failure) => Self { source: None, message: failure.message.clone(), ..*failure },
+                None => Self::new(error.to_string()),
+            })
+            .collect();
+        let rest: Vec<_> = links.iter().skip(MAX_CHAIN).map(|link| link.message.as_str()).collect();
+        if !rest.is_empty() {
+            let permanent = links.iter().skip(MAX_CHAIN).any(Self::is_permanent);
+            let last = Self { permanent, ..Self::new(rest.join(": ")) };
+            links.truncate(MAX_CHAIN);
+            links.push(last);
         }
-        let source = error.source().map(|source| Box::new(Self::from_error(source)));
-        let permanent = source.as_ref().is_some_and(|source| source.permanent);
-        Self { message: error.to_string(), kind: FailureKind::Error, permanent, source }
+        let inwards = links.into_iter().rev().reduce(|source, error| Self {
+            permanent: error.permanent || source.permanent,
+            source: Some(Box::new(source)),
+            ..error
+        });
+        inwards.unwrap_or_else(|| Self::new(error.to_string()))
     }
 
     /// The same failure with its kind stated.
