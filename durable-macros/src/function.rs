@@ -154,6 +154,17 @@ impl Argument {
     }
 }
 
+/// Gives an async block the output type that a plain async fn would have, so that `?`, coercions and early returns
+/// mean the same in it; there is no other place in a block to write it. Never runs.
+pub(crate) fn typed(output: &Type) -> TokenStream {
+    let never = Ident::new("never", Span::mixed_site());
+    quote! {
+        if let ::core::option::Option::Some(#never) = ::core::option::Option::None::<#output> {
+            return #never;
+        }
+    }
+}
+
 /// The name of `name` and `mut name`.
 fn plain(pat: &Pat) -> Option<&Ident> {
     match pat {

@@ -5,7 +5,8 @@
 //! ```text
 //! #[track_caller]
 //! fn summarize(doc: &str) -> durable::StepFuture<impl Future<Output = R> + Send> {
-//!     step(StepDef { .. }, hash_args(&[..]), once::<R, _>(async move { let doc = doc; /* the body */ }))
+//!     let mut once = Some(async move { let doc = doc; /* the body */ });
+//!     step(StepDef { .. }, hash_args(&[..]), move || once.take())
 //! }
 //! ```
 
@@ -16,14 +17,15 @@ use syn::{Attribute, Meta, ReceiverKind, Type};
 use super::lower::Step;
 use super::retry::Retry;
 use crate::duration;
-use crate::function::Function;
+use crate::function::{self, Function};
 
 /// The step's tokens.
 pub(crate) fn expand(step: &Step) -> TokenStream {
     let Step { function, arguments, output, options } = step;
     let Function { vis, sig, body, .. } = function;
     let library = &options.library;
-    let (name, generics, bounds) = (&sig.ident, &sig.generics, &sig.generics.where_clause);
+    let (fn_token, name) = (&sig.fn_token, &sig.ident);
+    let (generics, bounds) = (&sig.generics, &sig.generics.where_clause);
     let receiver = function.receiver().into_iter().map(ToTokens::to_token_stream);
     let inputs = receiver.chain(arguments.iter().map(|argument| argument.declare()));
     let attrs = function.attrs.iter().filter(|attr| !is_bare_must_use(attr));
@@ -32,9 +34,8 @@ pub(crate) fn expand(step: &Step) -> TokenStream {
     // `impl` carries this crate's edition, so that every lifetime is captured in the user's edition 2021 as well.
     let head = quote! {
         #(#attrs)*
-        #[allow(refining_impl_trait)]
         #track_caller
-        #vis fn #name #generics (#(#inputs),*)
+        #vis #fn_token #name #generics (#(#inputs),*)
             -> #library::StepFuture<impl ::core::future::Future<Output = #output> + ::core::marker::Send>
         #bounds
     };
@@ -129,7 +130,6 @@ fn hash(step: &Step) -> TokenStream {
 /// What the library asks for a future, once per attempt.
 fn attempts(step: &Step, body: &TokenStream) -> TokenStream {
     let Step { function, arguments, output, options } = step;
-    let library = &options.library;
     let bindings = arguments.iter().map(|argument| argument.bind());
     // A plain async fn keeps `self` until it ends, used or not.
     let keep = function.receiver().and_then(|receiver| match receiver.kind {
@@ -137,9 +137,11 @@ fn attempts(step: &Step, body: &TokenStream) -> TokenStream {
         _ => Some(receiver.self_token),
     });
     let keep = keep.map(|token| quote!(let _ = &#token;));
-    let future = quote!(async move { #keep #(#bindings)* #body });
+    let typed = function::typed(output);
+    let future = quote!(async move { #typed #keep #(#bindings)* #body });
     if options.retry.is_none() {
-        return quote!(#library::__private::once::<#output, _>(#future));
+        let once = Ident::new("once", Span::mixed_site());
+        return quote!({ let mut #once = ::core::option::Option::Some(#future); move || #once.take() });
     }
     let clones = arguments.iter().filter(|argument| !argument.is_shared_reference()).map(|argument| {
         let (cfgs, ident) = (&argument.cfgs, argument.ident());

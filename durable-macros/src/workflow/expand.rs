@@ -14,6 +14,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 
 use super::lower::Workflow;
+use crate::function;
 use crate::library::Codec;
 
 /// The workflow's tokens.
@@ -45,7 +46,6 @@ fn plain_call(workflow: &Workflow) -> TokenStream {
     let values = arguments.iter().map(|argument| argument.field());
     quote! {
         #(#attrs)*
-        #[allow(dead_code)]
         #[track_caller]
         #vis fn #name(#(#parameters),*)
             -> impl ::core::future::Future<Output = #output> + ::core::marker::Send + 'static
@@ -67,7 +67,6 @@ fn named_type(workflow: &Workflow) -> TokenStream {
         #(#cfgs)*
         #(#hidden)*
         #[doc = #doc]
-        #[allow(non_camel_case_types, dead_code)]
         #[non_exhaustive]
         #vis struct #ty {}
     }
@@ -84,6 +83,7 @@ fn input_type(workflow: &Workflow) -> TokenStream {
     });
     quote! {
         #[doc(hidden)]
+        #[allow(clippy::arbitrary_source_item_ordering)]
         #[derive(#library::__private::serde::Serialize, #library::__private::serde::Deserialize)]
         #[serde(crate = #serde)]
         #vis struct #input { #(#fields),* }
@@ -99,6 +99,7 @@ fn implementation(workflow: &Workflow) -> TokenStream {
     let version = options.version;
     let parameters: Vec<_> = arguments.iter().map(|argument| argument.declare()).collect();
     let fields: Vec<_> = arguments.iter().map(|argument| argument.field()).collect();
+    let typed = function::typed(output);
     let bindings = arguments.iter().map(|argument| argument.bind());
     let codec = match options.codec {
         Codec::Json => quote!(Json),
@@ -108,13 +109,11 @@ fn implementation(workflow: &Workflow) -> TokenStream {
     quote! {
         impl #ty {
             /// Starts the workflow, to run in this process or another: `.id(..)` names the run, `.await` stores it.
-            #[allow(dead_code)]
             #vis fn start(#(#parameters),*) -> #library::Start<Self> {
                 #library::Start::<Self>::new(#input { #(#fields),* })
             }
 
             #[doc(hidden)]
-            #[allow(dead_code)]
             fn __durable_input(#(#parameters),*) -> #input {
                 #input { #(#fields),* }
             }
@@ -130,6 +129,7 @@ fn implementation(workflow: &Workflow) -> TokenStream {
                 -> impl ::core::future::Future<Output = #output> + ::core::marker::Send + 'static
             {
                 async move {
+                    #typed
                     let #input { #(#fields),* } = #value;
                     #(#bindings)*
                     #body
@@ -160,8 +160,11 @@ fn entry(workflow: &Workflow) -> TokenStream {
     }
 }
 
-fn type_name(workflow: &Workflow) -> &Ident {
-    workflow.options.ty.as_ref().unwrap_or(&workflow.function.sig.ident)
+/// The type's name, in the macro's context: it need not look like a type, and it is used by the registry.
+fn type_name(workflow: &Workflow) -> Ident {
+    let mut name = workflow.options.ty.as_ref().unwrap_or(&workflow.function.sig.ident).clone();
+    name.set_span(name.span().resolved_at(Span::call_site()));
+    name
 }
 
 /// A name that is not the user's: the body is spliced where it can be seen.
