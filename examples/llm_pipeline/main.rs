@@ -17,8 +17,6 @@ mod provider;
 mod report;
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
-use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,9 +55,9 @@ async fn run(args: &Args) -> anyhow::Result<bool> {
     };
     report::prepare(&args.reports)?;
     let provider = Provider::from_env(Duration::from_millis(args.latency), args.calls.as_deref()).await?;
-    say(provider.describe());
-
     let progress = Arc::new(Progress::new(args.crash_after, &documents));
+    progress.say(provider.describe());
+
     let observer = Arc::clone(&progress);
     let mut builder = durable::Builder::new().state(provider).on_event(move |event| observer.observe(event));
     if let Some(url) = &args.database {
@@ -77,12 +75,12 @@ async fn until_stopped(args: &Args, documents: &[Document], progress: &Progress)
         complete = work(args, documents, progress) => complete?,
         stopped = stop_signal() => {
             stopped?;
-            eprintln!("stopped: the same command goes on from the last checkpoint");
+            progress.warn("stopped: the same command goes on from the last checkpoint");
             return Ok(false);
         }
     };
     if args.serve {
-        say("serving; Ctrl-C ends it");
+        progress.say("serving; Ctrl-C ends it");
         stop_signal().await?;
     }
     Ok(complete)
@@ -91,14 +89,14 @@ async fn until_stopped(args: &Args, documents: &[Document], progress: &Progress)
 /// Continues what was left, runs the documents, and reports on each.
 async fn work(args: &Args, documents: &[Document], progress: &Progress) -> anyhow::Result<bool> {
     let recovered = durable::recover().await?;
-    progress.print(|| {
-        say(&recovered);
-        recovered.ids.iter().for_each(|id| say(format_args!("  continues {id}")));
-    });
+    progress.say(&recovered);
+    for id in &recovered.ids {
+        progress.say(format_args!("  continues {id}"));
+    }
 
     let mut runs = Vec::new();
     for document in documents {
-        runs.push((document.name.clone(), start(document).await?));
+        runs.push((document.name.clone(), start(document, progress).await?));
     }
     for id in recovered.ids.iter().filter(|id| documents.iter().all(|document| document.id != **id)) {
         runs.push((document::name_of(id).to_owned(), durable::handle::<llm_pipeline>(id)));
@@ -113,11 +111,11 @@ async fn work(args: &Args, documents: &[Document], progress: &Progress) -> anyho
         match run.result().await.map_err(anyhow::Error::from).flatten() {
             Ok(report) => {
                 let path = report::write(&args.reports, &name, &id, &report)?;
-                progress.print(|| say(report::terminal(&path, &id, &report)));
+                progress.say(report::terminal(&path, &id, &report));
             }
             Err(error) => {
                 complete = false;
-                progress.print(|| eprintln!("error: no report for `{name}` (run {id}): {error:#}"));
+                progress.warn(format_args!("error: no report for `{name}` (run {id}): {error:#}"));
             }
         }
     }
@@ -126,22 +124,17 @@ async fn work(args: &Args, documents: &[Document], progress: &Progress) -> anyho
 
 /// The run of a document. The same id twice is the same run: one that was recovered is met here, a finished one has
 /// its result, and one that failed gets another attempt that keeps what was recorded.
-async fn start(document: &Document) -> anyhow::Result<WorkflowHandle<llm_pipeline>> {
+async fn start(document: &Document, progress: &Progress) -> anyhow::Result<WorkflowHandle<llm_pipeline>> {
     let Document { id, text, .. } = document;
     // An error says that there is no run yet, or what `start` says again.
     let earlier = durable::handle::<llm_pipeline>(id).status().await.ok();
     let run = llm_pipeline::start(text.clone()).id(id).await.with_context(|| format!("cannot start run `{id}`"))?;
     use WorkflowStatus::{Blocked, Cancelled, Dead, Failed};
     if let Some(status @ (Failed | Cancelled | Dead | Blocked)) = earlier {
-        eprintln!("run {id} was {status}: trying again with what it has recorded");
+        progress.say(format_args!("run {id} was {status}: trying again with what it has recorded"));
         run.resume().await?;
     }
     Ok(run)
-}
-
-/// A line on stdout. A reader that has left, as `| head` does, ends neither the program nor its workflows.
-fn say(line: impl Display) {
-    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 /// Ctrl-C, or the SIGTERM of a supervisor.

@@ -1,10 +1,11 @@
 //! What is shown while workflows run: bars on a terminal, lines in a pipe, and what came from checkpoints.
 //!
-//! Fed by the runtime's events, which come after the commit they tell of. Goes to stderr, so that stdout holds the
-//! recovery and the reports. Also the place where `--crash-after` kills the process. Layer: below `main`.
+//! Fed by the runtime's events, which come after the commit they tell of. Progress goes to stderr, so that stdout
+//! holds what was recovered and the reports. Also the place where `--crash-after` kills the process. Layer: below `main`.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
+use std::fmt::Display;
+use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use durable::Event;
@@ -68,15 +69,25 @@ impl Progress {
             }
             Event::Retry { workflow_id, step_name, attempt, error, next_attempt_in, .. } => {
                 let line = format!("{step_name} failed (attempt {attempt}), again in {next_attempt_in:.1?}: {error}");
-                self.line(workflow_id, &line);
+                self.warn(self.line(workflow_id, &line));
             }
             Event::Ended { workflow_id, .. } => self.ended(workflow_id),
             _ => {}
         }
     }
 
-    /// Prints to stdout without disturbing the bars.
-    pub(crate) fn print(&self, print: impl FnOnce()) {
+    /// A line on stdout. A reader that has left, as `| head` does, ends neither the program nor its workflows.
+    pub(crate) fn say(&self, line: impl Display) {
+        self.aside(|| drop(writeln!(std::io::stdout(), "{line}")));
+    }
+
+    /// A line on stderr.
+    pub(crate) fn warn(&self, line: impl Display) {
+        self.aside(|| drop(writeln!(std::io::stderr(), "{line}")));
+    }
+
+    /// Prints without disturbing the bars.
+    fn aside(&self, print: impl FnOnce()) {
         match &self.bars {
             Some(bars) => bars.suspend(print),
             None => print(),
@@ -107,10 +118,10 @@ impl Progress {
         self.advance(id, run, step);
         drop(state);
         if let Some(replayed) = replayed {
-            self.line(id, &replayed);
+            self.say(self.line(id, &replayed));
         }
         if self.bars.is_none() {
-            self.line(id, &stage);
+            self.warn(self.line(id, &stage));
         }
     }
 
@@ -123,7 +134,7 @@ impl Progress {
         }
         drop(state);
         if let Some(replayed) = replayed {
-            self.line(id, &replayed);
+            self.say(self.line(id, &replayed));
         }
     }
 
@@ -134,33 +145,27 @@ impl Progress {
         let total = run.sections.map(|sections| sections + 4);
         let bar = run.bar.get_or_insert_with(|| {
             let bar = bars.add(total.map_or_else(ProgressBar::no_length, ProgressBar::new));
-            if let Ok(style) = ProgressStyle::with_template("{prefix}  {bar:32.green} {pos:>3}/{len}  {msg}") {
+            if let Ok(style) = ProgressStyle::with_template("{prefix}{bar:32.green} {pos:>3}/{len}  {msg}") {
                 bar.set_style(style.progress_chars("━╸─"));
             }
-            bar.with_prefix(self.label(id))
+            bar.with_prefix(self.line(id, ""))
         });
         bar.set_message(stage);
         bar.inc(1);
     }
 
-    /// The name, as wide as the longest.
-    fn label(&self, id: &str) -> String {
+    /// The words behind the run's name, which is as wide as the longest.
+    fn line(&self, id: &str, words: &str) -> String {
         let name = name_of(id);
-        format!("{name}{}", " ".repeat(self.width.saturating_sub(name.width())))
-    }
-
-    fn line(&self, id: &str, words: &str) {
-        let line = format!("{}  {words}", self.label(id));
-        match &self.bars {
-            Some(bars) => drop(bars.println(line)),
-            None => eprintln!("{line}"),
-        }
+        format!("{name}{}  {words}", " ".repeat(self.width.saturating_sub(name.width())))
     }
 
     fn crash_if_asked(&self) {
         let checkpoints = self.state().checkpoints;
         if self.crash_after.is_some_and(|after| checkpoints >= after) {
-            eprintln!("\ncheckpoint {checkpoints} is committed: killing this process, as `--crash-after` asks");
+            self.warn(format_args!(
+                "\ncheckpoint {checkpoints} is committed: killing this process, as `--crash-after` asks"
+            ));
             // No destructor and no shutdown runs, as with a power cut.
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         }

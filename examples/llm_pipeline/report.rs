@@ -103,8 +103,8 @@ fn by(report: &Report) -> String {
     }
 }
 
-/// Lines of at most `width` columns. Breaks at spaces and, as Korean and Japanese are set, after wide characters;
-/// a word that is wider than a line is cut.
+/// Lines of at most `width` columns. Breaks at spaces and, since Japanese has none, between its characters; a
+/// word that is wider than a line is cut.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace().flat_map(atoms) {
@@ -138,7 +138,8 @@ fn atoms(word: &str) -> Vec<(&str, bool)> {
     let mut starts = vec![0];
     let mut before_is_wide = false;
     for (index, c) in word.char_indices() {
-        let wide = c.width() == Some(2);
+        // Korean has spaces, and reads better broken at them.
+        let wide = c.width() == Some(2) && !('\u{ac00}'..='\u{d7a3}').contains(&c);
         if index > 0 && (wide || before_is_wide) && !"、。，．！？」』）・：；ー,.!?)]\"'".contains(c) {
             starts.push(index);
         }
@@ -179,6 +180,7 @@ mod tests {
         assert_eq!(wrap("abcdefg", 3), ["abc", "def", "g"]);
         assert_eq!(wrap("日本語です。", 6), ["日本語", "です。"]);
         assert_eq!(wrap("語。", 2), ["語", "。"]);
+        assert_eq!(wrap("게으른 개를", 9), ["게으른", "개를"]);
         assert_eq!(wrap("x 日本y", 80), ["x 日本y"]);
         assert_eq!(wrap("", 5), [""]);
     }
