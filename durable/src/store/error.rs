@@ -60,6 +60,11 @@ impl StoreError {
         matches!(self.kind, K::Unavailable | K::Retry | K::Full | K::ReadOnly | K::Permission | K::Schema | K::Corrupt)
     }
 
+    /// True if the question may simply be asked again: nothing is known to be wrong with it.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        matches!(self.kind, StoreErrorKind::Unavailable | StoreErrorKind::Retry)
+    }
+
     /// True if the connection should be replaced before the next try.
     pub(crate) fn wants_reconnect(&self) -> bool {
         matches!(self.kind, StoreErrorKind::Unavailable | StoreErrorKind::ReadOnly | StoreErrorKind::Corrupt)

@@ -8,7 +8,7 @@ use super::misuse::misuse;
 use super::random::{Random, Uuid, derive};
 use super::scope::{Scope, present, scope};
 use super::step::{Begin, Call, StepMeta, guarded};
-use crate::codec::outcome::plain_json;
+
 use crate::ids::StepKey;
 
 /// The id of the workflow that runs this code.
@@ -67,12 +67,12 @@ pub fn now() -> impl Future<Output = SystemTime> + Send {
     let call = Call::claim(meta, "now", None, Location::caller());
     guarded(call.as_ref().map(Call::home), async move {
         let Some(call) = call else { return SystemTime::now() };
-        let codec = plain_json::<i64>();
+        let codec = crate::__outcome!(i64, json);
         let micros = match call.begin(codec).await {
             Begin::Value(micros) => micros,
             Begin::Run(_) => {
                 let now = call.clock_now();
-                call.record(codec, Ok(now), 1, now).await
+                call.record(codec, Ok(now), 1, now, None).await
             }
         };
         UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).unwrap_or(0))

@@ -14,7 +14,7 @@ use futures_util::stream::{FuturesUnordered, Stream};
 
 use super::scope::{Branch, Scope, in_scope, scope, within};
 use super::step::{Begin, Call, StepMeta, never};
-use crate::codec::outcome::recorded_error;
+
 use crate::error::Failure;
 use crate::ids::child_branch;
 
@@ -81,7 +81,7 @@ pub async fn try_arm<T, E, F: Future<Output = Result<T, E>>>(arms: &Arms, future
         }
         let failure = Failure::new(number.to_string());
         // What comes back is the arm that counts: our own, unless another owner recorded first.
-        let recorded: Result<(), Failure> = call.record(recorded_error(), Ok(Err(failure)), 1, arms.started_at).await;
+        let recorded: Result<(), Failure> = call.record(crate::__outcome!(Result<(), Failure>, json), Ok(Err(failure)), 1, arms.started_at, None).await;
         if recorded.is_err_and(|arm| arm.message() != number.to_string()) {
             return never().await;
         }

@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
+use super::body::Running;
 use super::context::Context;
 use super::misuse::{POLLED_ELSEWHERE, misuse};
 use super::retry::RetryPolicy;
 use super::scope::{Scope, in_scope, is_body_of, present, scope};
 use super::stop::StopReason;
 use super::words;
-use crate::codec::outcome::recorded_error;
+
 use crate::codec::{Outcome, OutcomeCodec};
 use crate::crash::crash_point;
 use crate::error::{Failure, FailureKind};
@@ -213,12 +214,15 @@ impl Call {
                 let used = u32::try_from(progress.used).unwrap_or(u32::MAX);
                 if allowed && !failure.is_permanent() && used < def.retry.max_attempts {
                     let delay = def.retry.delay(used);
-                    progress.next_attempt_at = Some(self.record_retry(&progress, started_at, &failure, delay).await);
+                    progress.next_attempt_at = self.record_retry(&progress, started_at, &failure, delay).await;
                     drop(running);
+                    if progress.next_attempt_at.is_none() {
+                        return never().await;
+                    }
                     continue;
                 }
             }
-            return self.record(def.codec, end, progress.attempt, started_at).await;
+            return self.record(def.codec, end, progress.attempt, started_at, Some(running)).await;
         }
     }
 
@@ -241,8 +245,8 @@ impl Call {
         end.map_err(|payload| words(&what, payload.as_ref()))
     }
 
-    /// Records a failed attempt, and gives back when the next is due.
-    async fn record_retry(&self, progress: &Progress, started_at: Micros, failure: &Failure, delay: Duration) -> Micros {
+    /// Records a failed attempt, and gives back when the next is due; `None` if the workflow is not to go on.
+    async fn record_retry(&self, progress: &Progress, started_at: Micros, failure: &Failure, delay: Duration) -> Option<Micros> {
         let ended_at = self.context.services.clock.now();
         let next = ended_at.saturating_add(i64::try_from(delay.as_micros()).unwrap_or(i64::MAX));
         let error = printable(failure.chain());
@@ -264,7 +268,7 @@ impl Call {
             Ok(Verdict::Refused(error)) => {
                 tracing::warn!(workflow_id = &*self.context.workflow_id, key = %self.key, %error, "a failed attempt could not be recorded");
             }
-            _ => return never().await,
+            _ => return None,
         }
         self.context.services.emit(&Event::Retry {
             workflow_id: &self.context.workflow_id,
@@ -273,7 +277,7 @@ impl Call {
             error: &error,
             next_attempt_in: delay,
         });
-        next
+        Some(next)
     }
 
     async fn wait_until(&self, due: Option<Micros>) {
@@ -288,17 +292,50 @@ impl Call {
         }
     }
 
-    /// Records the end of the call and gives back the decoded copy of what was recorded.
-    pub(super) async fn record<R>(&self, codec: OutcomeCodec<R>, end: Result<R, Failure>, attempts: i32, started_at: Micros) -> R {
-        let (mut outcome, mut value) = match end {
-            Ok(value) => match self.encode(codec, &value) {
-                Ok((outcome, copy)) => (outcome, Some(copy)),
-                Err(failure) => (Outcome::failure(&failure), None),
-            },
+    /// Records the end of the call and gives back the decoded copy of what was recorded. `running` is held until then:
+    /// a stop waits for the record of a body that has ended.
+    pub(super) async fn record<R>(
+        &self,
+        codec: OutcomeCodec<R>,
+        end: Result<R, Failure>,
+        attempts: i32,
+        started_at: Micros,
+        running: Option<Running<'_>>,
+    ) -> R {
+        let encoded = match end {
+            Ok(value) => self.encode(codec, &value),
+            Err(failure) => Err(failure),
+        };
+        let (outcome, copy) = match encoded {
+            Ok((outcome, copy)) => (outcome, Some(copy)),
             Err(failure) => (Outcome::failure(&failure), None),
         };
-        let write_id = fastrand::i64(..);
-        let seq = self.context.next_seq();
+        let recorded = self.commit(outcome, attempts, started_at).await;
+        drop(running);
+        let Some((outcome, own)) = recorded else { return never().await };
+        self.context.services.emit(&Event::Checkpoint {
+            workflow_id: &self.context.workflow_id,
+            branch: &self.key.branch,
+            step_index: self.key.index,
+            step_name: self.meta.name,
+            is_error: matches!(outcome, Outcome::Error { .. }),
+        });
+        crash_point("after-checkpoint");
+        if self.context.stop.is_requested() {
+            return never().await;
+        }
+        match copy {
+            Some(copy) if own => copy,
+            _ => self.decode(codec, &outcome).await,
+        }
+    }
+
+    /// Commits an outcome: gives back what is recorded now, and whether it is the one given. `None` if nothing is,
+    /// because the workflow is not to go on.
+    async fn commit(&self, mut outcome: Outcome, attempts: i32, started_at: Micros) -> Option<(Outcome, bool)> {
+        // Made once: a repeated write must be recognized as the same.
+        let (write_id, seq) = (fastrand::i64(..), self.context.next_seq());
+        let mut own = true;
         loop {
             if let Outcome::Error { message, .. } = &mut outcome {
                 *message = printable(std::mem::take(message));
@@ -320,39 +357,21 @@ impl Call {
                 write_id,
             });
             match self.context.submit(op).await {
-                Ok(Verdict::Written) => break,
+                Ok(Verdict::Written) => return Some((outcome, own)),
                 Ok(Verdict::Taken(record)) => match record.outcome {
                     // Somebody recorded it first: everybody takes that.
-                    Ok(stored) => {
-                        (outcome, value) = (stored, None);
-                        break;
-                    }
+                    Ok(stored) => return Some((stored, false)),
                     Err(why) => {
                         self.context.block(&self.key, &why);
-                        return never().await;
+                        return None;
                     }
                 },
                 Ok(Verdict::Refused(error)) => {
                     let failure = Failure::permanent(format!("the outcome of step `{}` was refused: {}", self.meta.name, error.again()));
-                    (outcome, value) = (Outcome::failure(&failure.with_kind(FailureKind::Payload)), None);
+                    (outcome, own) = (Outcome::failure(&failure.with_kind(FailureKind::Payload)), false);
                 }
-                _ => return never().await,
+                _ => return None,
             }
-        }
-        self.context.services.emit(&Event::Checkpoint {
-            workflow_id: &self.context.workflow_id,
-            branch: &self.key.branch,
-            step_index: self.key.index,
-            step_name: self.meta.name,
-            is_error: matches!(outcome, Outcome::Error { .. }),
-        });
-        crash_point("after-checkpoint");
-        if self.context.stop.is_requested() {
-            return never().await;
-        }
-        match value {
-            Some(value) => value,
-            None => self.decode(codec, &outcome).await,
         }
     }
 
@@ -409,7 +428,7 @@ impl Call {
 
     /// The message of the recorded failure under this key, if there is one; looked at without running anything.
     pub(super) async fn recorded_failure(&self) -> Option<String> {
-        match self.begin(recorded_error()).await {
+        match self.begin(crate::__outcome!(Result<(), Failure>, json)).await {
             Begin::Run(_) => None,
             Begin::Value(value) => value.err().map(|failure| failure.message().to_owned()),
         }

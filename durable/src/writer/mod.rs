@@ -19,7 +19,9 @@ use crate::model::{Op, StepRecord, WorkflowState};
 use crate::store::StoreError;
 use crate::store::write::WriterConnection;
 use batch::Batch;
-pub(crate) use batch::MAX_ROWS;
+pub(crate) use flush::Chain;
+
+use batch::MAX_ROWS;
 
 /// What became of an operation.
 #[derive(Debug)]

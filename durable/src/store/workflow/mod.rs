@@ -3,6 +3,8 @@
 mod postgres;
 mod sqlite;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use super::Result;
@@ -20,6 +22,9 @@ pub(crate) trait WorkflowStore: Send + Sync {
 
     /// The recorded outcome of the body, if it has one. Immutable while the status is `done`.
     async fn result(&self, id: &str) -> Result<Option<Outcome>>;
+
+    /// Of `ids`, those that `executor_id` does not run any more, and whether they are cancelled under it.
+    async fn taken_away(&self, executor_id: &str, ids: &[Arc<str>]) -> Result<Vec<(String, bool)>>;
 
     /// Cancels a workflow that has not ended. Compare-and-set: exactly one of a cancel and a completion wins. When
     /// it returns `Cancelled`, no step that starts later is recorded. Repeating it with the same `write_id` after a

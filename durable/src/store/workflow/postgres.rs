@@ -1,5 +1,7 @@
 //! Postgres: single statements, and one transaction for a resume.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use sqlx::{Connection, Row};
 
@@ -11,6 +13,7 @@ use crate::store::Result;
 
 const WORKFLOW: &str = include_str!("workflow.postgres.sql");
 const PAYLOAD: &str = include_str!("payload.postgres.sql");
+const TAKEN_AWAY: &str = include_str!("taken_away.postgres.sql");
 const CANCEL: &str = include_str!("cancel.postgres.sql");
 const RESUME_LOCK: &str = include_str!("resume_lock.postgres.sql");
 const RESUME: &str = include_str!("resume.postgres.sql");
@@ -33,6 +36,12 @@ impl WorkflowStore for PostgresStore {
     async fn result(&self, id: &str) -> Result<Option<Outcome>> {
         let row = sqlx::query(self.schema.sql(PAYLOAD)).bind(id).bind("result").fetch_optional(&self.pool).await?;
         row.as_ref().map(|row| result_of(id, row)).transpose()
+    }
+
+    async fn taken_away(&self, executor_id: &str, ids: &[Arc<str>]) -> Result<Vec<(String, bool)>> {
+        let ids: Vec<&str> = ids.iter().map(|id| &**id).collect();
+        let rows = sqlx::query(self.schema.sql(TAKEN_AWAY)).bind(executor_id).bind(ids).fetch_all(&self.pool).await?;
+        rows.iter().map(|row| Ok((row.try_get("workflow_id")?, row.try_get("cancelled")?))).collect()
     }
 
     async fn cancel(&self, id: &str, reason: &str, write_id: i64) -> Result<CancelAnswer> {

@@ -1,5 +1,7 @@
 //! SQLite: immediate transactions on the writing connection.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use sqlx::Row;
 
@@ -7,10 +9,11 @@ use super::{CancelAnswer, ResumeAnswer, WorkflowStore};
 use crate::codec::Outcome;
 use crate::model::{ResumeKeys, StoredInput, WorkflowState, WorkflowStatus, set_aside};
 use crate::store::Result;
-use crate::store::sqlite::{SqliteStore, now, payload_of, result_of, workflow_state};
+use crate::store::sqlite::{SqliteStore, ids_json, now, payload_of, result_of, workflow_state};
 
 const WORKFLOW: &str = include_str!("workflow.sqlite.sql");
 const PAYLOAD: &str = include_str!("payload.sqlite.sql");
+const TAKEN_AWAY: &str = include_str!("taken_away.sqlite.sql");
 const CANCEL: &str = include_str!("cancel.sqlite.sql");
 const INTERRUPT: &str = include_str!("interrupt.sqlite.sql");
 const RESUME: &str = include_str!("resume.sqlite.sql");
@@ -34,6 +37,11 @@ impl WorkflowStore for SqliteStore {
     async fn result(&self, id: &str) -> Result<Option<Outcome>> {
         let row = sqlx::query(PAYLOAD).bind(id).bind("result").fetch_optional(&self.read).await?;
         row.as_ref().map(|row| result_of(id, row)).transpose()
+    }
+
+    async fn taken_away(&self, executor_id: &str, ids: &[Arc<str>]) -> Result<Vec<(String, bool)>> {
+        let rows = sqlx::query(TAKEN_AWAY).bind(executor_id).bind(ids_json(ids)).fetch_all(&self.read).await?;
+        rows.iter().map(|row| Ok((row.try_get("workflow_id")?, row.try_get("cancelled")?))).collect()
     }
 
     async fn cancel(&self, id: &str, reason: &str, write_id: i64) -> Result<CancelAnswer> {

@@ -1,0 +1,65 @@
+//! The plain call: `llm_pipeline(doc).await` is a durable run with a fresh id. Layer: client.
+
+use std::future::Future;
+use std::panic::Location;
+use std::sync::Arc;
+
+use futures_util::future::Either;
+
+use super::engine;
+use super::handle::WorkflowHandle;
+use super::start::{nested, record};
+use crate::error::{Error, Failure, FailureKind};
+use crate::registry::Workflow;
+use crate::workflow::{Scope, StopReason, misuse, scope};
+
+/// Calls a workflow like the function it was written as. Dropping the future does not cancel the run.
+///
+/// # Panics
+/// Without a runtime; and if the run ends in a way that the return type can't express: then use `start(..).result()`.
+#[track_caller]
+pub fn call<W: Workflow>(input: W::Input) -> impl Future<Output = W::Output> + Send + 'static {
+    let site = Location::caller();
+    match scope() {
+        Some(Scope::Plain) => return Either::Left(W::body(input)),
+        Some(Scope::Body { context, .. } | Scope::Step { context, .. }) => {
+            return Either::Right(Either::Left(async move {
+                let failure = Failure::permanent(nested(W::NAME).to_string()).with_kind(FailureKind::Unsupported);
+                match W::outcome().from_failure {
+                    Some(from_failure) => from_failure(failure),
+                    None => {
+                        context.stop.request(StopReason::Failed(failure));
+                        std::future::pending().await
+                    }
+                }
+            }));
+        }
+        None => {}
+    }
+    let engine = engine(&format!("calling workflow `{}`", W::NAME));
+    Either::Right(Either::Right(async move {
+        let id: Arc<str> = uuid::Uuid::now_v7().to_string().into();
+        // Before the start, so that the end is heard without a question to the database.
+        let ending = engine.endings.wait(&id);
+        let result = match record::<W>(&engine, &id, &input).await {
+            Ok(()) => {
+                drop(input);
+                WorkflowHandle::<W>::new(engine, id).result_from(Some(ending)).await
+            }
+            Err(error) => Err(error),
+        };
+        result.unwrap_or_else(|error| express::<W>(&error, site))
+    }))
+}
+
+/// An error of the library's as the workflow's own.
+fn express<W: Workflow>(error: &Error, site: &Location<'_>) -> W::Output {
+    match W::outcome().from_failure {
+        Some(from_failure) => from_failure(Failure::from_error(error).with_kind(FailureKind::Workflow)),
+        None => misuse(
+            &format!("workflow `{}` ended without a value: {error}", W::NAME),
+            site,
+            "call `start(..)` and look at `result()`, or return a `Result` whose error implements `From<durable::Failure>`",
+        ),
+    }
+}

@@ -1,0 +1,276 @@
+//! The engine: what one runtime holds while it lives. Layer: executor.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, Semaphore, watch};
+
+use super::endings::Endings;
+use super::identity::Identity;
+use super::liveness::Roster;
+use super::settings::Settings;
+use super::supervisor::{Tally, supervise};
+use crate::clock::{DatabaseClock, since_boot};
+use crate::error::Error;
+use crate::registry::Registry;
+use crate::store::Store;
+use crate::workflow::{Context, Services, StateMap, Stop, StopReason, install_hook};
+use crate::workflow::EventHook;
+
+/// What one runtime holds while it lives.
+pub(crate) struct Engine {
+    pub(crate) settings: Settings,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) registry: Registry,
+    pub(crate) services: Arc<Services>,
+    pub(crate) endings: Endings,
+    pub(super) running: Arc<Running>,
+    pub(super) slots: Arc<Semaphore>,
+    pub(super) handle: Handle,
+    /// Wakes the supervisor: room or work may be there.
+    pub(super) wake: Notify,
+    pub(super) tally: Mutex<Tally>,
+    /// The number of the last beat that the supervisor has dealt with.
+    pub(super) processed: watch::Sender<u64>,
+    /// Whether others may be taken over yet.
+    pub(super) sweeping: AtomicBool,
+    identity: RwLock<Arc<Identity>>,
+    closing: AtomicBool,
+    pub(super) closed: Notify,
+}
+
+/// A workflow that runs here.
+pub(super) struct Run {
+    pub(super) context: Arc<Context>,
+    pub(super) identity: Arc<Identity>,
+    /// Microseconds since boot at which the poll began that has not come back; zero between polls.
+    pub(super) polling_since: AtomicU64,
+}
+
+/// The workflows that run here, and those that are about to.
+#[derive(Default)]
+pub(super) struct Running {
+    runs: Mutex<HashMap<Arc<str>, Arc<Run>>>,
+    starting: Mutex<HashMap<Arc<str>, usize>>,
+    pub(super) ended: Notify,
+}
+
+impl Running {
+    pub(super) fn insert(&self, run: &Arc<Run>) {
+        lock(&self.runs).insert(Arc::clone(&run.context.workflow_id), Arc::clone(run));
+    }
+
+    pub(super) fn remove(&self, run: &Arc<Run>) {
+        let mut runs = lock(&self.runs);
+        // A later incarnation may run the same workflow by now.
+        if runs.get(&run.context.workflow_id).is_some_and(|held| Arc::ptr_eq(held, run)) {
+            runs.remove(&run.context.workflow_id);
+        }
+        drop(runs);
+        self.ended.notify_waiters();
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Run>> {
+        lock(&self.runs).values().cloned().collect()
+    }
+
+    pub(super) fn stop_of(&self, id: &str) -> Option<Arc<Context>> {
+        lock(&self.runs).get(id).map(|run| Arc::clone(&run.context))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        lock(&self.runs).is_empty() && lock(&self.starting).is_empty()
+    }
+
+    /// Notes that a start is on its way until the guard is dropped.
+    pub(super) fn starting(self: &Arc<Self>, id: &Arc<str>) -> Starting {
+        *lock(&self.starting).entry(Arc::clone(id)).or_default() += 1;
+        Starting { running: Arc::clone(self), id: Arc::clone(id) }
+    }
+
+    /// Every id that this process runs or is about to.
+    pub(super) fn ids(&self) -> Vec<Arc<str>> {
+        let mut ids: Vec<_> = lock(&self.starting).keys().cloned().collect();
+        ids.extend(lock(&self.runs).keys().cloned());
+        ids
+    }
+}
+
+/// Held while a start is on its way.
+pub(super) struct Starting {
+    running: Arc<Running>,
+    id: Arc<str>,
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        let mut starting = lock(&self.running.starting);
+        if let Some(count) = starting.get_mut(&self.id) {
+            *count -= 1;
+            if *count == 0 {
+                starting.remove(&self.id);
+            }
+        }
+        drop(starting);
+        self.running.ended.notify_waiters();
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Engine {
+    /// Registers an executor on a store that is up, and begins to serve.
+    pub(crate) async fn begin(
+        settings: Settings,
+        store: Arc<dyn Store>,
+        registry: Registry,
+        state: StateMap,
+        hook: Option<EventHook>,
+    ) -> Result<Arc<Self>, Error> {
+        install_hook();
+        let running = Arc::new(Running::default());
+        let identity = Identity::register(&store, &settings, &registry, roster(&running)).await?;
+        let (now, asked_at) = identity.registered;
+        let clock = DatabaseClock::new(now, asked_at);
+        let services = Arc::new(Services { clock, hook, state, limits: settings.limits });
+        let engine = Arc::new(Self {
+            slots: Arc::new(Semaphore::new(settings.max_running.min(Semaphore::MAX_PERMITS))),
+            settings,
+            store,
+            registry,
+            services,
+            endings: Endings::default(),
+            running,
+            handle: Handle::current(),
+            wake: Notify::new(),
+            tally: Mutex::default(),
+            processed: watch::channel(0).0,
+            sweeping: AtomicBool::new(false),
+            identity: RwLock::new(identity),
+            closing: AtomicBool::new(false),
+            closed: Notify::new(),
+        });
+        tokio::spawn(supervise(Arc::downgrade(&engine)));
+        Ok(engine)
+    }
+
+    /// The present incarnation.
+    pub(crate) fn identity(&self) -> Arc<Identity> {
+        Arc::clone(&self.identity.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Stops everything that the old incarnation runs, and comes back as a new one.
+    pub(super) async fn come_back(&self) {
+        let old = self.identity();
+        old.liveness.stop();
+        for run in self.running.all() {
+            if Arc::ptr_eq(&run.identity, &old) {
+                run.context.stop.request(StopReason::Fenced);
+            }
+        }
+        tracing::error!(
+            executor = &*old.executor_id,
+            "this executor was declared dead and its workflows were taken over: it stops them and comes back under a new id"
+        );
+        let mut pause = Duration::from_millis(50);
+        while !self.is_closing() {
+            match Identity::register(&self.store, &self.settings, &self.registry, roster(&self.running)).await {
+                Ok(identity) => {
+                    let (now, asked_at) = identity.registered;
+                    self.services.clock.set(now, asked_at);
+                    *self.identity.write().unwrap_or_else(PoisonError::into_inner) = identity;
+                    return;
+                }
+                Err(error) => tracing::warn!(%error, "the executor can't register again yet"),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(2));
+        }
+    }
+
+    /// True once it ends.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
+    }
+
+    /// Tells a workflow that runs here to stop; `false` if it does not run here.
+    pub(crate) fn stop_here(&self, id: &str, reason: StopReason) -> bool {
+        let Some(context) = self.running.stop_of(id) else { return false };
+        let stop: &Stop = &context.stop;
+        stop.request(reason);
+        true
+    }
+
+    /// Makes the supervisor look for work now.
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Ends gracefully: no new work, running steps have their grace, the rest goes back for others to take.
+    pub(crate) async fn shutdown(&self) {
+        if self.closing.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        for run in self.running.all() {
+            run.context.stop.request(StopReason::Shutdown);
+        }
+        // Bodies have their grace; what follows it is a write or two, which an absent database must not hold forever.
+        let patience = self.settings.cancel_grace.saturating_add(Duration::from_secs(5));
+        let _ = tokio::time::timeout(patience, async {
+            loop {
+                let ended = self.running.ended.notified();
+                if self.running.is_empty() {
+                    break;
+                }
+                // A start that was on its way may have become a run.
+                for run in self.running.all() {
+                    run.context.stop.request(StopReason::Shutdown);
+                }
+                let _ = tokio::time::timeout(Duration::from_millis(100), ended).await;
+            }
+        })
+        .await;
+        let identity = self.identity();
+        let goodbye = async {
+            self.store.release_orphans(&identity.executor_id, &[]).await?;
+            self.store.retire(&identity.executor_id).await
+        };
+        match tokio::time::timeout(Duration::from_secs(5), goodbye).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the executor could not say goodbye: others take over after the grace"),
+            Err(_) => tracing::warn!("the executor could not say goodbye in time: others take over after the grace"),
+        }
+        self.abandon();
+    }
+
+    /// Ends at once, as a crash would, but with every task and connection gone.
+    pub(crate) fn abandon(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+        for run in self.running.all() {
+            run.context.stop.request(StopReason::Fenced);
+        }
+        let identity = self.identity();
+        identity.health.abandon();
+        identity.liveness.stop();
+        self.closed.notify_waiters();
+        self.closed.notify_one();
+    }
+}
+
+fn roster(running: &Arc<Running>) -> Roster {
+    let running = Arc::downgrade(running);
+    Arc::new(move || {
+        let Some(running) = running.upgrade() else { return Vec::new() };
+        let now = since_boot();
+        let polls = running.all().into_iter().filter_map(|run| {
+            let since = run.polling_since.load(Ordering::Acquire);
+            (since > 0).then(|| (Arc::clone(&run.context), now.saturating_sub(Duration::from_micros(since))))
+        });
+        polls.collect()
+    })
+}

@@ -1,0 +1,190 @@
+//! Liveness: lock and heartbeat on an OS thread and a connection of their own, so that a step that blocks the
+//! runtime can't starve them.
+//!
+//! Guarantees that a beat counts from before it was sent, that judgement on others waits until this session has
+//! itself watched for as long, and that after a lost session the lock and a heartbeat come before anything else.
+//! Layer: executor.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot, watch};
+
+use crate::clock::since_boot;
+use crate::store::StoreError;
+use crate::store::executor::{Beat, BeatQuestion, LivenessConnection};
+use crate::workflow::Context;
+use crate::writer::Health;
+
+/// A beat, and when it was asked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Heard {
+    pub(super) beat: Beat,
+    pub(super) asked_at: Duration,
+    /// Counts the beats.
+    pub(super) number: u64,
+}
+
+/// The sign of life of one executor.
+pub(super) struct Liveness {
+    /// Microseconds since boot of the last acknowledged heartbeat.
+    acknowledged: AtomicU64,
+    lease: Duration,
+    stopping: AtomicBool,
+    stop: Notify,
+    /// Beat now instead of at the next turn.
+    hurry: Notify,
+    pub(super) heard: watch::Receiver<Heard>,
+}
+
+/// Workflows that run now, for the log line about one that blocks its thread.
+pub(super) type Roster = Arc<dyn Fn() -> Vec<(Arc<Context>, Duration)> + Send + Sync>;
+
+impl Liveness {
+    /// Starts the thread and waits for the first beat.
+    pub(super) async fn start(
+        connection: Box<dyn LivenessConnection>,
+        question: BeatQuestion,
+        every: Duration,
+        health: Arc<Health>,
+        roster: Roster,
+    ) -> Result<Arc<Self>, StoreError> {
+        let (said, heard) = watch::channel(Heard::default());
+        let lease = question.lease;
+        let liveness = Arc::new(Self {
+            acknowledged: AtomicU64::new(micros(since_boot())),
+            lease,
+            stopping: AtomicBool::new(false),
+            stop: Notify::new(),
+            hurry: Notify::new(),
+            heard,
+        });
+        let (ready, first) = oneshot::channel();
+        let here = Arc::clone(&liveness);
+        let spawned = thread::Builder::new().name("durable-liveness".to_owned()).spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            match runtime {
+                Ok(runtime) => runtime.block_on(here.run(connection, question, every, said, health, roster, ready)),
+                Err(error) => {
+                    let _ = ready.send(Err(no_thread(&error)));
+                }
+            }
+        });
+        if let Err(error) = spawned {
+            return Err(no_thread(&error));
+        }
+        match first.await {
+            Ok(first) => first.map(|()| liveness),
+            Err(_) => Err(StoreError::new(crate::store::StoreErrorKind::Unavailable, "the heartbeat's thread ended")),
+        }
+    }
+
+    /// True if the database acknowledged a heartbeat within the lease: only then may user code be polled.
+    pub(super) fn is_fresh(&self) -> bool {
+        let acknowledged = Duration::from_micros(self.acknowledged.load(Ordering::Acquire));
+        since_boot().saturating_sub(acknowledged) < self.lease
+    }
+
+    /// Asks for a beat now.
+    pub(super) fn hurry(&self) {
+        self.hurry.notify_one();
+    }
+
+    /// Ends the thread; the lock is given back.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        self.stop.notify_one();
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the thread's own main function")]
+    async fn run(
+        self: Arc<Self>,
+        mut connection: Box<dyn LivenessConnection>,
+        mut question: BeatQuestion,
+        every: Duration,
+        said: watch::Sender<Heard>,
+        health: Arc<Health>,
+        roster: Roster,
+        ready: oneshot::Sender<Result<(), StoreError>>,
+    ) {
+        let mut ready = Some(ready);
+        let mut watching_since = None;
+        let mut number = 0;
+        let mut failures = 0_u32;
+        while !self.stopping.load(Ordering::SeqCst) && !health.is_lost() {
+            let asked_at = since_boot();
+            let patience = every.max(Duration::from_secs(1)) * 10;
+            let beat = tokio::time::timeout(patience, async {
+                if watching_since.is_none() {
+                    connection.acquire().await?;
+                }
+                question.watching = watching_since.map_or(Duration::ZERO, |since| asked_at.saturating_sub(since));
+                connection.beat(&question).await
+            })
+            .await
+            .unwrap_or_else(|_| Err(StoreError::new(crate::store::StoreErrorKind::Unavailable, "the heartbeat was not answered")));
+            match beat {
+                Ok(beat) => {
+                    failures = 0;
+                    watching_since.get_or_insert(asked_at);
+                    if !beat.alive {
+                        health.lose();
+                        break;
+                    }
+                    self.acknowledged.store(micros(asked_at), Ordering::Release);
+                    number += 1;
+                    said.send_replace(Heard { beat, asked_at, number });
+                    if let Some(ready) = ready.take() {
+                        let _ = ready.send(Ok(()));
+                    }
+                }
+                Err(error) => {
+                    // Whatever broke, this session's view of the others did too.
+                    watching_since = None;
+                    if let (true, Some(ready)) = (failures >= 3, ready.take()) {
+                        let _ = ready.send(Err(error));
+                        break;
+                    }
+                    failures += 1;
+                    if failures.is_power_of_two() {
+                        tracing::warn!(error = %crate::writer::Chain(&error), failures, "no heartbeat");
+                    }
+                }
+            }
+            warn_of_blocking(&roster);
+            // A lost session is replaced before others may judge it: well within the grace.
+            let wait = if failures == 0 { every } else { every.min(Duration::from_millis(250)) };
+            let wait = wait.mul_f64(0.95 + fastrand::f64() * 0.1).saturating_sub(since_boot().saturating_sub(asked_at));
+            tokio::select! {
+                () = self.stop.notified() => {}
+                () = self.hurry.notified() => {}
+                () = tokio::time::sleep(wait.max(Duration::from_millis(5))) => {}
+            }
+        }
+        connection.release().await;
+    }
+}
+
+/// A poll that does not come back starves everything else on its thread.
+fn warn_of_blocking(roster: &Roster) {
+    for (context, polling) in roster() {
+        if polling >= Duration::from_secs(2) {
+            tracing::warn!(
+                workflow_id = &*context.workflow_id,
+                steps = ?context.bodies.names(),
+                seconds = polling.as_secs(),
+                "a step blocks its thread without awaiting: move the work to `tokio::task::spawn_blocking`"
+            );
+        }
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn no_thread(error: &std::io::Error) -> StoreError {
+    StoreError::new(crate::store::StoreErrorKind::Unavailable, format!("the heartbeat's thread can't be started: {error}"))
+}

@@ -1,0 +1,59 @@
+//! Durations and limits, with their defaults. Layer: executor.
+
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind};
+use crate::workflow::Limits;
+
+/// What a runtime is set to.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) name: String,
+    pub(crate) grace: Duration,
+    pub(crate) lease: Duration,
+    pub(crate) heartbeat: Duration,
+    pub(crate) poll: Duration,
+    pub(crate) cancel_grace: Duration,
+    pub(crate) start_timeout: Duration,
+    pub(crate) max_recoveries: u32,
+    pub(crate) max_running: usize,
+    pub(crate) limits: Limits,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            name: "durable".to_owned(),
+            grace: Duration::from_secs(3),
+            lease: Duration::from_secs(30),
+            heartbeat: Duration::from_secs(1),
+            poll: Duration::from_secs(1),
+            cancel_grace: Duration::from_secs(5),
+            start_timeout: Duration::from_secs(30),
+            max_recoveries: 20,
+            max_running: 1_000,
+            limits: Limits { payload_warn: 256 << 10, payload_max: 16 << 20 },
+        }
+    }
+}
+
+impl Settings {
+    /// # Errors
+    /// [`ErrorKind::Configuration`] for settings that contradict each other.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let problem = if self.heartbeat.is_zero() || self.poll.is_zero() {
+            "heartbeat and poll must be longer than zero".to_owned()
+        } else if self.grace < self.heartbeat * 2 {
+            format!("grace {:?} must be at least two heartbeats of {:?}: one missed beat is not a death", self.grace, self.heartbeat)
+        } else if self.lease < self.grace {
+            format!("lease {:?} must be at least as long as grace {:?}", self.lease, self.grace)
+        } else if self.max_running == 0 {
+            "max_running must be at least 1".to_owned()
+        } else if self.limits.payload_max == 0 {
+            "payload_max must be at least 1 byte".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::Configuration, problem))
+    }
+}

@@ -1,0 +1,163 @@
+//! Starts: recording a workflow, and running it here if there is room. Layer: executor.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::Instant;
+
+use super::driver::{Job, drive};
+use super::engine::Engine;
+use crate::codec::{Data, Payload};
+use crate::error::{Error, ErrorKind};
+use crate::model::{Op, StartOp, StoredInput, WorkflowState};
+use crate::registry::WorkflowEntry;
+use crate::replay::History;
+use crate::writer::{Pending, Verdict};
+
+/// A workflow to record.
+#[derive(Clone)]
+pub(crate) struct StartRequest {
+    pub(crate) workflow_id: Arc<str>,
+    pub(crate) name: &'static str,
+    pub(crate) version: i32,
+    pub(crate) input: Payload,
+}
+
+/// What became of a start.
+pub(crate) enum Started {
+    /// It is recorded now.
+    New,
+    /// It was recorded before, with the same input.
+    Existing,
+}
+
+impl Engine {
+    /// Records a workflow, and runs it here if there is room. Goes on to its end even if the caller gives up.
+    pub(crate) async fn start(self: &Arc<Self>, request: StartRequest) -> Result<Started, Error> {
+        let (told, answer) = oneshot::channel();
+        let engine = Arc::clone(self);
+        self.handle.spawn(async move { engine.record_and_run(request, told).await });
+        answer.await.unwrap_or_else(|_| Err(shutting_down()))
+    }
+
+    async fn record_and_run(self: Arc<Self>, request: StartRequest, told: oneshot::Sender<Result<Started, Error>>) {
+        let starting = self.running.starting(&request.workflow_id);
+        if self.is_closing() {
+            let _ = told.send(Err(shutting_down()));
+            return;
+        }
+        let entry = self.registry.get(request.name, request.version);
+        let mut slot: Option<OwnedSemaphorePermit> = Arc::clone(&self.slots).try_acquire_owned().ok();
+        // Made once, so that a repeated start is recognized as the same.
+        let (seed, write_id) = (fastrand::i64(..), fastrand::i64(..));
+        let give_up_at = Instant::now() + self.settings.start_timeout;
+        let (verdict, identity) = loop {
+            let identity = self.identity();
+            if slot.is_some() && (entry.is_none() || !identity.may_poll()) {
+                slot = None;
+            }
+            let op = Op::Start(StartOp {
+                workflow_id: Arc::clone(&request.workflow_id),
+                name: request.name,
+                version: request.version,
+                run_here: slot.is_some(),
+                seed,
+                input: request.input.clone(),
+                write_id,
+            });
+            let (reply, verdict) = oneshot::channel();
+            let pending = Pending { op, on_fence: None, reply, give_up_at: Some(give_up_at) };
+            if let Some(lead) = identity.writer(&request.workflow_id).submit(pending) {
+                lead.await;
+            }
+            match verdict.await {
+                // Declared dead meanwhile: the next incarnation records it.
+                Ok(Verdict::Fenced(_)) if !self.is_closing() && Instant::now() < give_up_at => {
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                }
+                verdict => break (verdict, identity),
+            }
+        };
+        match verdict {
+            Ok(Verdict::Written) => {
+                let _ = told.send(Ok(Started::New));
+                let (Some(slot), Some(entry)) = (slot, entry) else {
+                    self.wake();
+                    return;
+                };
+                let job = Job {
+                    workflow_id: request.workflow_id,
+                    entry,
+                    epoch: 1,
+                    seed,
+                    input: Some(StoredInput { payload: request.input }),
+                    history: History::default(),
+                    recovered: false,
+                    identity,
+                    slot,
+                };
+                let run = drive(Arc::clone(&self), job);
+                // It counts as running from its first poll on.
+                let mut run = std::pin::pin!(run);
+                let first = futures_util::future::poll_immediate(&mut run).await;
+                drop(starting);
+                if first.is_none() {
+                    run.await;
+                }
+            }
+            Ok(Verdict::Exists(state)) => {
+                drop(slot);
+                let _ = told.send(self.same_workflow(&request, &state).await);
+            }
+            Ok(Verdict::Refused(error)) => {
+                let again = "; nothing is lost: call again with the same id";
+                let error = Error::from(error);
+                let _ = told.send(Err(Error::new(
+                    error.kind(),
+                    format!("workflow `{}` could not be recorded: {error}{again}", request.workflow_id),
+                )
+                .with_source(error)));
+            }
+            Ok(_) | Err(_) => {
+                let _ = told.send(Err(shutting_down()));
+            }
+        }
+    }
+
+    /// The same id twice is the same run, if name and input are the same.
+    async fn same_workflow(&self, request: &StartRequest, state: &WorkflowState) -> Result<Started, Error> {
+        let id = &request.workflow_id;
+        if state.name != request.name {
+            return Err(Error::new(
+                ErrorKind::AlreadyExists,
+                format!("workflow id `{id}` belongs to a run of `{}`, not of `{}`: use another id", state.name, request.name),
+            ));
+        }
+        let stored = self.store.input(id).await.map_err(Error::from)?;
+        match stored {
+            Some(stored) if !same_value(&stored.payload, &request.input) => Err(Error::new(
+                ErrorKind::AlreadyExists,
+                format!("workflow id `{id}` belongs to a run of `{}` with another input: use another id", state.name),
+            )),
+            _ => Ok(Started::Existing),
+        }
+    }
+}
+
+/// The order of keys in an object is no difference.
+fn same_value(a: &Payload, b: &Payload) -> bool {
+    if a == b {
+        return true;
+    }
+    match (&a.data, &b.data) {
+        (Data::Text(a), Data::Text(b)) => {
+            let read = |text: &str| serde_json::from_str::<serde_json::Value>(text);
+            matches!((read(a), read(b)), (Ok(a), Ok(b)) if a == b)
+        }
+        _ => false,
+    }
+}
+
+fn shutting_down() -> Error {
+    Error::new(ErrorKind::ShuttingDown, "the runtime is shutting down and takes no new workflows")
+}

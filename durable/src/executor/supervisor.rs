@@ -1,0 +1,326 @@
+//! The supervisor: takes over from the dead, claims what is due, and looks after what runs. One task for each runtime.
+//! Layer: executor.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::driver::{Job, drive};
+use super::engine::{Engine, lock};
+use super::identity::Identity;
+use super::liveness::Heard;
+use crate::crash::crash_point;
+use crate::error::Error;
+use crate::model::{ClaimedWorkflow, HistoryRows};
+use crate::replay::History;
+use crate::store::executor::DeadExecutor;
+use crate::store::{Result, StoreError};
+use crate::workflow::StopReason;
+
+/// Rows that one statement gives back.
+const RELEASE_ROWS: i64 = 1_000;
+
+/// Workflows that one claim takes.
+const CLAIM_ROWS: usize = 500;
+
+/// Histories that one read loads.
+const HISTORY_PAGE: usize = 100;
+
+/// What this process has claimed since it started.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) workflows: usize,
+    pub(crate) ids: Vec<String>,
+    pub(crate) steps: usize,
+}
+
+/// Ids that a report lists; all are counted.
+const TALLY_IDS: usize = 10_000;
+
+/// Until the engine is closed or gone.
+pub(super) async fn supervise(engine: Weak<Engine>) {
+    let Some(begun) = engine.upgrade() else { return };
+    // Without a `recover()`, others are taken over only after one grace.
+    let sweep_after = Instant::now() + begun.settings.grace;
+    drop(begun);
+    let mut own = State { interruptions: 0, orphans: false, unserved_at: Instant::now() };
+    loop {
+        let Some(engine) = engine.upgrade() else { return };
+        let identity = engine.identity();
+        let mut heard = identity.liveness.heard.clone();
+        if engine.is_closing() {
+            return;
+        }
+        let number = *engine.processed.borrow();
+        let news = tokio::select! {
+            () = engine.closed.notified() => return,
+            () = identity.health.lost() => None,
+            () = engine.wake.notified() => Some(None),
+            beat = heard.wait_for(|heard| heard.number != number && heard.number > 0) => match beat {
+                Ok(heard) => Some(Some(heard.clone())),
+                Err(_) => None,
+            },
+        };
+        match news {
+            None if engine.is_closing() => return,
+            None => {
+                engine.come_back().await;
+                own = State { interruptions: 0, ..own };
+                engine.processed.send_replace(0);
+            }
+            Some(None) => {
+                engine.claim(&identity, &mut own).await;
+            }
+            Some(Some(heard)) => {
+                if Instant::now() >= sweep_after {
+                    engine.sweeping.store(true, Ordering::SeqCst);
+                }
+                engine.deal_with(&identity, &heard, &mut own).await;
+                engine.processed.send_replace(heard.number);
+            }
+        }
+    }
+}
+
+/// What the supervisor remembers between beats.
+struct State {
+    interruptions: i64,
+    /// A claim's reply was lost: workflows may be ours without running.
+    orphans: bool,
+    unserved_at: Instant,
+}
+
+impl Engine {
+    /// Sweeps now: takes over every executor that is dead, and claims what that makes due. Waits for a judgement that
+    /// is only a matter of the grace.
+    pub(crate) async fn recover(&self) -> std::result::Result<Tally, Error> {
+        self.sweeping.store(true, Ordering::SeqCst);
+        let patience = self.settings.grace + self.settings.heartbeat * 3;
+        let deadline = Instant::now() + patience;
+        loop {
+            self.one_sweep(deadline + Duration::from_secs(10)).await?;
+            let identity = self.identity();
+            if Instant::now() >= deadline || !self.store.has_suspects(&identity.executor_id).await.map_err(Error::from)? {
+                return Ok(lock(&self.tally).clone());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits until the supervisor has dealt with a beat that is asked for after now.
+    async fn one_sweep(&self, deadline: Instant) -> std::result::Result<(), Error> {
+        let identity = self.identity();
+        let before = identity.liveness.heard.borrow().number;
+        let mut processed = self.processed.subscribe();
+        identity.liveness.hurry();
+        let swept = tokio::time::timeout_at(deadline, processed.wait_for(|number| *number > before)).await;
+        match swept {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(Error::from(StoreError::new(
+                crate::store::StoreErrorKind::Unavailable,
+                "the database did not answer while looking for dead executors; recovery goes on in the background",
+            ))),
+        }
+    }
+
+    async fn deal_with(self: &Arc<Self>, identity: &Arc<Identity>, heard: &Heard, own: &mut State) {
+        self.services.clock.set(heard.beat.now, heard.asked_at);
+        if heard.beat.interruptions != own.interruptions {
+            own.interruptions = heard.beat.interruptions;
+            self.stop_what_was_taken(identity).await;
+        }
+        for run in self.running.all() {
+            let writer = run.identity.writer(&run.context.workflow_id);
+            run.context.notes_on_long_bodies().into_iter().for_each(|note| writer.enqueue(note));
+        }
+        let mut released = false;
+        if self.sweeping.load(Ordering::SeqCst) {
+            for dead in &heard.beat.dead {
+                match self.take_over(dead).await {
+                    Ok(some) => released |= some,
+                    Err(error) => tracing::warn!(%error, executor = dead.executor_id, "a takeover waits for the database"),
+                }
+            }
+        }
+        if heard.beat.due || released || own.orphans {
+            self.claim(identity, own).await;
+        }
+        self.report_unserved(own).await;
+    }
+
+    /// Bumps the lease rows first, which waits for a statement in flight; then gives back what was owned.
+    async fn take_over(&self, dead: &DeadExecutor) -> Result<bool> {
+        if !dead.marked && !self.store.take_over(&dead.executor_id, dead.heartbeat_at).await? {
+            return Ok(false);
+        }
+        crash_point("between-takeover-and-release");
+        let max = i32::try_from(self.settings.max_recoveries).unwrap_or(i32::MAX);
+        let mut total = 0;
+        loop {
+            let released = self.store.release_dead(&dead.executor_id, max, RELEASE_ROWS).await?;
+            total += released;
+            if released == 0 {
+                break;
+            }
+        }
+        self.store.mark_released(&dead.executor_id).await?;
+        if total > 0 {
+            tracing::info!(executor = dead.executor_id, name = dead.name, workflows = total, "took over from a dead executor");
+        }
+        Ok(total > 0)
+    }
+
+    /// Claims what is due, as far as there is room.
+    async fn claim(self: &Arc<Self>, identity: &Arc<Identity>, own: &mut State) {
+        while !self.is_closing() && identity.may_poll() {
+            if own.orphans {
+                let keep = self.running.ids();
+                match self.store.release_orphans(&identity.executor_id, &keep).await {
+                    Ok(released) => {
+                        own.orphans = false;
+                        if released > 0 {
+                            tracing::warn!(workflows = released, "gave back workflows whose claim was not answered");
+                        }
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "unanswered claims wait for the database");
+                        return;
+                    }
+                }
+            }
+            let mut slots = Vec::new();
+            while slots.len() < CLAIM_ROWS {
+                match Arc::clone(&self.slots).try_acquire_owned() {
+                    Ok(slot) => slots.push(slot),
+                    Err(_) => break,
+                }
+            }
+            let Ok(limit) = i64::try_from(slots.len()) else { return };
+            if limit == 0 {
+                return;
+            }
+            let claimed = match self.store.claim_due(&identity.claim_lease, &self.registry.served, limit).await {
+                Ok(claimed) => claimed,
+                Err(error) => {
+                    tracing::warn!(error = %crate::writer::Chain(&error), "a claim was not answered");
+                    own.orphans = true;
+                    return;
+                }
+            };
+            crash_point("after-claim");
+            let all = claimed.len() == slots.len();
+            if !claimed.is_empty() {
+                if let Err(error) = self.run_claimed(identity, claimed, &mut slots).await {
+                    tracing::warn!(error = %crate::writer::Chain(&error), "histories can't be read yet");
+                    own.orphans = true;
+                    return;
+                }
+            }
+            if !all {
+                return;
+            }
+        }
+    }
+
+    /// Loads the histories, page by page, and drives each workflow.
+    async fn run_claimed(
+        self: &Arc<Self>,
+        identity: &Arc<Identity>,
+        claimed: Vec<ClaimedWorkflow>,
+        slots: &mut Vec<tokio::sync::OwnedSemaphorePermit>,
+    ) -> Result<()> {
+        for page in claimed.chunks(HISTORY_PAGE) {
+            let ids: Vec<Arc<str>> = page.iter().map(|workflow| Arc::clone(&workflow.workflow_id)).collect();
+            let mut histories = self.store.load_histories(&ids).await?;
+            crash_point("in-recovery");
+            for workflow in page {
+                let rows = histories.remove(&workflow.workflow_id).unwrap_or_default();
+                if let Some(slot) = slots.pop() {
+                    self.run_one(identity, workflow, rows, slot);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn run_one(
+        self: &Arc<Self>,
+        identity: &Arc<Identity>,
+        workflow: &ClaimedWorkflow,
+        rows: HistoryRows,
+        slot: tokio::sync::OwnedSemaphorePermit,
+    ) {
+        // The claim asked for served names only.
+        let Some(entry) = self.registry.get(&workflow.name, workflow.version) else { return };
+        {
+            let mut tally = lock(&self.tally);
+            tally.workflows += 1;
+            tally.steps += rows.steps.len();
+            if tally.ids.len() < TALLY_IDS {
+                tally.ids.push(workflow.workflow_id.to_string());
+            }
+        }
+        let job = Job {
+            workflow_id: Arc::clone(&workflow.workflow_id),
+            entry,
+            epoch: workflow.epoch,
+            seed: workflow.seed,
+            input: workflow.input.clone(),
+            history: History::new(rows),
+            recovered: true,
+            identity: Arc::clone(identity),
+            slot,
+        };
+        // Known as running before the next look for orphans.
+        let starting = self.running.starting(&workflow.workflow_id);
+        let engine = Arc::clone(self);
+        tokio::spawn(async move {
+            let mut run = std::pin::pin!(drive(engine, job));
+            let first = futures_util::future::poll_immediate(&mut run).await;
+            drop(starting);
+            if first.is_none() {
+                run.await;
+            }
+        });
+    }
+
+    /// Somebody took a workflow away from this executor: find out which.
+    async fn stop_what_was_taken(&self, identity: &Arc<Identity>) {
+        let running = self.running.all();
+        let ids: Vec<Arc<str>> = running.iter().map(|run| Arc::clone(&run.context.workflow_id)).collect();
+        let taken = match self.store.taken_away(&identity.executor_id, &ids).await {
+            Ok(taken) => taken,
+            Err(error) => {
+                // Their next write finds out.
+                tracing::warn!(%error, "can't look which workflows were taken away");
+                return;
+            }
+        };
+        for run in running {
+            if let Some((_, cancelled)) = taken.iter().find(|(id, _)| **id == *run.context.workflow_id) {
+                run.context.stop.request(if *cancelled { StopReason::Cancelled } else { StopReason::Fenced });
+            }
+        }
+    }
+
+    /// Says once a minute what waits for a build that has it.
+    async fn report_unserved(&self, own: &mut State) {
+        if Instant::now() < own.unserved_at {
+            return;
+        }
+        own.unserved_at = Instant::now() + Duration::from_secs(60);
+        if let Ok(unserved) = self.store.unserved(&self.registry.served).await {
+            for (name, version, count) in unserved {
+                tracing::warn!(
+                    name,
+                    version,
+                    workflows = count,
+                    "pending workflows have a name and version that this program does not: run a build that has them, and \
+                     name a crate that only holds workflows (`use my_workflows as _;`)"
+                );
+            }
+        }
+    }
+}
