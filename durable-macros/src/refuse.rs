@@ -129,7 +129,7 @@ pub(crate) fn owned(reference: &TypeReference) -> String {
         Type::Reference(inner) => owned(inner),
         ty => match show(ty).as_str() {
             "str" => "`String`".to_owned(),
-            "Path" => "`PathBuf`".to_owned(),
+            name if name == "Path" || name.ends_with("::Path") => format!("`{name}Buf`"),
             name => format!("`{name}`"),
         },
     }

@@ -12,6 +12,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::{Attribute, Meta, ReceiverKind, Type};
 
 use super::lower::Step;
@@ -101,7 +102,9 @@ fn policy(retry: &Retry, output: &Type, library: &impl ToTokens) -> (TokenStream
     let when = retry.when.as_ref().map_or_else(
         || quote!(::core::option::Option::None),
         |path| {
-            quote! {
+            // Where the path stands: a function of another error type is reported there.
+            let at = path.span().resolved_at(Span::call_site());
+            quote_spanned! {at=>
                 ::core::option::Option::Some(|outcome: &#output| match outcome {
                     ::core::result::Result::Ok(_) => true,
                     ::core::result::Result::Err(error) => #path(error),
