@@ -5,16 +5,41 @@
 //! expansion is shown by `cargo clippy` on `durable-strict`.
 
 use std::pin::pin;
+use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use durable::step;
 
+/// The cases share one package on disk: each waits for its turn before its time starts.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Five times what two busy cores took.
+const FIVE_HUNDRED_WORKFLOWS: Duration = Duration::from_secs(120);
+
 #[test]
 fn signatures_compile_and_refusals_point_at_the_token() {
+    let _turn = TURN.lock();
     let cases = trybuild::TestCases::new();
     cases.pass("tests/ui/pass/*.rs");
     cases.compile_fail("tests/ui/fail/*.rs");
+}
+
+#[test]
+fn five_hundred_workflows_compile_within_the_limit() {
+    let _turn = TURN.lock();
+    let build = |path| {
+        let begun = Instant::now();
+        let cases = trybuild::TestCases::new();
+        cases.pass(path);
+        drop(cases);
+        begun.elapsed()
+    };
+    // The first builds the library as well.
+    build("tests/ui/many/one_workflow.rs");
+    let taken = build("tests/ui/many/five_hundred_workflows.rs");
+    assert!(taken < FIVE_HUNDRED_WORKFLOWS, "{taken:?}");
 }
 
 /// Says when it is dropped.

@@ -104,10 +104,12 @@ fn policy(retry: &Retry, output: &Type, library: &impl ToTokens) -> (TokenStream
         |path| {
             // Where the path stands: a function of another error type is reported there.
             let at = path.span().resolved_at(Span::call_site());
+            // The path may be one word: no name here may be the same.
+            let [outcome, error] = ["outcome", "error"].map(|name| Ident::new(name, Span::mixed_site()));
             quote_spanned! {at=>
-                ::core::option::Option::Some(|outcome: &#output| match outcome {
+                ::core::option::Option::Some(|#outcome: &#output| match #outcome {
                     ::core::result::Result::Ok(_) => true,
-                    ::core::result::Result::Err(error) => #path(error),
+                    ::core::result::Result::Err(#error) => #path(#error),
                 })
             }
         },

@@ -1,6 +1,6 @@
 #![allow(non_camel_case_types)]
-use durable::step;
 
+use durable::step;
 
 // Nothing that the user's scope means by these words changes the expansion.
 #[allow(dead_code)]

@@ -20,6 +20,15 @@ async fn qualified(cents: u32) -> Result<u32, String> {
     Ok(cents)
 }
 
+fn error(error: &String) -> bool {
+    error.is_empty()
+}
+
+#[step(retry(when = error))]
+async fn hygienic(cents: u32) -> Result<u32, String> {
+    Ok(cents)
+}
+
 #[step(retry(),)]
 async fn defaults() {}
 
@@ -27,5 +36,5 @@ async fn defaults() {}
 async fn none() {}
 
 fn main() {
-    let _futures = (charge(3), qualified(3), defaults(), none());
+    let _futures = (charge(3), qualified(3), hygienic(3), defaults(), none());
 }
