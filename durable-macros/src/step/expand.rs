@@ -105,7 +105,8 @@ fn policy(retry: &Retry, output: &Type, library: &impl ToTokens) -> (TokenStream
             // Where the path stands: a function of another error type is reported there.
             let at = path.span().resolved_at(Span::call_site());
             // The path may be one word: no name here may be the same.
-            let [outcome, error] = ["outcome", "error"].map(|name| Ident::new(name, Span::mixed_site()));
+            let local = |name| Ident::new(name, at.resolved_at(Span::mixed_site()));
+            let (outcome, error) = (local("outcome"), local("error"));
             quote_spanned! {at=>
                 ::core::option::Option::Some(|#outcome: &#output| match #outcome {
                     ::core::result::Result::Ok(_) => true,
