@@ -8,8 +8,8 @@ use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::{
-    AttrStyle, Attribute, Error, FnArg, Ident, Pat, PatIdent, Receiver, Result, ReturnType, Signature, Token,
-    Type, Visibility, braced,
+    AttrStyle, Attribute, Error, FnArg, Ident, Meta, Pat, PatIdent, Receiver, Result, ReturnType, Signature,
+    Token, Type, Visibility, braced,
 };
 
 /// A function or method.
@@ -93,6 +93,15 @@ impl Function {
         self.attrs.iter().filter(|attr| attr.path().is_ident("cfg"))
     }
 
+    /// The attributes that set lint levels, for a body that moves away from them.
+    pub(crate) fn lints(&self) -> impl Iterator<Item = TokenStream> {
+        let levels = ["allow", "expect", "warn", "deny", "forbid"];
+        self.attrs
+            .iter()
+            .filter(move |attr| levels.iter().any(|level| attr.path().is_ident(level)))
+            .map(permissive)
+    }
+
     /// The name as it is stored: without `r#`.
     pub(crate) fn name(&self) -> String {
         self.sig.ident.unraw().to_string()
@@ -151,6 +160,17 @@ impl Argument {
     /// True for `&mut T`.
     pub(crate) fn is_exclusive_reference(&self) -> bool {
         matches!(&self.ty, Type::Reference(reference) if reference.mutability.is_some())
+    }
+}
+
+/// The attribute, an expectation as a permission: put on two functions, it would not be met by one of them.
+pub(crate) fn permissive(attr: &Attribute) -> TokenStream {
+    match &attr.meta {
+        Meta::List(list) if list.path.is_ident("expect") => {
+            let lints = &list.tokens;
+            quote!(#[allow(#lints)])
+        }
+        _ => attr.to_token_stream(),
     }
 }
 

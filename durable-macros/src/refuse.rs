@@ -3,7 +3,7 @@
 //! Guarantees one sentence each, at the token, with a way round. A refusal of one attribute alone is in its `lower`.
 
 use quote::ToTokens;
-use syn::visit::{self, Visit};
+use syn::visit::Visit;
 use syn::{Lifetime, ParenthesizedGenericArguments, Safety, Type, TypeFnPtr, TypeImplTrait, TypeReference};
 
 use crate::errors::Errors;
@@ -13,7 +13,7 @@ use crate::function::Function;
 pub(crate) fn qualifiers(function: &Function, what: &str, errors: &mut Errors) {
     let sig = &function.sig;
     if sig.asyncness.is_none() {
-        let boxed = function.attrs.is_empty() && sig.output.to_token_stream().to_string().contains("Pin");
+        let boxed = sig.output.to_token_stream().to_string().contains("Pin");
         let hint = if boxed {
             "; `#[async_trait]` has rewritten it: use a trait with plain async methods"
         } else {
@@ -59,7 +59,7 @@ pub(crate) fn output(output: &Type, what: &str, errors: &mut Errors) {
     for ty in borrows(output).opaque {
         errors.refuse(ty, format!("a {what} cannot return `impl Trait`: its outcome is read back after a crash, so name the type"));
     }
-    for (ty, _) in borrows(output).references {
+    for ty in borrows(output).references {
         errors.refuse(
             ty,
             format!(
@@ -79,13 +79,12 @@ pub(crate) fn output(output: &Type, what: &str, errors: &mut Errors) {
 /// What a type borrows or hides.
 #[derive(Default)]
 pub(crate) struct Borrows<'a> {
-    /// `&T` and `&mut T`; true for one inside another type.
-    pub(crate) references: Vec<(&'a TypeReference, bool)>,
+    /// `&T` and `&mut T`.
+    pub(crate) references: Vec<&'a TypeReference>,
     /// `'_`.
     pub(crate) lifetimes: Vec<&'a Lifetime>,
     /// `impl Trait`.
     pub(crate) opaque: Vec<&'a TypeImplTrait>,
-    depth: usize,
 }
 
 /// The borrows in a type. Those of function pointers and `Fn(..)` bounds are their own.
@@ -96,14 +95,8 @@ pub(crate) fn borrows(ty: &Type) -> Borrows<'_> {
 }
 
 impl<'a> Visit<'a> for Borrows<'a> {
-    fn visit_type(&mut self, ty: &'a Type) {
-        self.depth += 1;
-        visit::visit_type(self, ty);
-        self.depth -= 1;
-    }
-
     fn visit_type_reference(&mut self, ty: &'a TypeReference) {
-        self.references.push((ty, self.depth > 1));
+        self.references.push(ty);
     }
 
     fn visit_type_impl_trait(&mut self, ty: &'a TypeImplTrait) {
@@ -129,7 +122,7 @@ pub(crate) fn owned(reference: &TypeReference) -> String {
         Type::Reference(inner) => owned(inner),
         ty => match show(ty).as_str() {
             "str" => "`String`".to_owned(),
-            "Path" => "`PathBuf`".to_owned(),
+            name if name == "Path" || name.ends_with("::Path") => format!("`{name}Buf`"),
             name => format!("`{name}`"),
         },
     }

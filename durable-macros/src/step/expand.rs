@@ -12,6 +12,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::{Attribute, Meta, ReceiverKind, Type};
 
 use super::lower::Step;
@@ -101,10 +102,15 @@ fn policy(retry: &Retry, output: &Type, library: &impl ToTokens) -> (TokenStream
     let when = retry.when.as_ref().map_or_else(
         || quote!(::core::option::Option::None),
         |path| {
-            quote! {
-                ::core::option::Option::Some(|outcome: &#output| match outcome {
+            // Where the path stands: a function of another error type is reported there.
+            let at = path.span().resolved_at(Span::call_site());
+            // The path may be one word: no name here may be the same.
+            let local = |name| Ident::new(name, at.resolved_at(Span::mixed_site()));
+            let (outcome, error) = (local("outcome"), local("error"));
+            quote_spanned! {at=>
+                ::core::option::Option::Some(|#outcome: &#output| match #outcome {
                     ::core::result::Result::Ok(_) => true,
-                    ::core::result::Result::Err(error) => #path(error),
+                    ::core::result::Result::Err(#error) => #path(#error),
                 })
             }
         },

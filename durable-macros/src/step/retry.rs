@@ -79,10 +79,7 @@ impl Retry {
         if self.initial > self.max {
             return Err(Error::new(
                 initial_at,
-                format!(
-                    "`initial` ({:?}) is longer than `max` ({:?}, the default is 1m): raise `max`",
-                    self.initial, self.max
-                ),
+                "`initial` is longer than `max`, which is 1m unless given: raise `max`",
             ));
         }
         Ok(())

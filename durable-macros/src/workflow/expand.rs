@@ -40,7 +40,8 @@ pub(crate) fn expand(workflow: &Workflow) -> TokenStream {
 /// `digest(doc)`: runs the workflow and waits for it.
 fn plain_call(workflow: &Workflow) -> TokenStream {
     let Workflow { function, arguments, output, options } = workflow;
-    let (attrs, vis, library) = (&function.attrs, &function.vis, &options.library);
+    let (vis, library) = (&function.vis, &options.library);
+    let attrs = function.attrs.iter().map(function::permissive);
     let (name, ty) = (&function.sig.ident, type_name(workflow));
     let parameters = arguments.iter().map(|argument| argument.declare());
     let values = arguments.iter().map(|argument| argument.field());
@@ -99,6 +100,7 @@ fn implementation(workflow: &Workflow) -> TokenStream {
     let version = options.version;
     let parameters: Vec<_> = arguments.iter().map(|argument| argument.declare()).collect();
     let fields: Vec<_> = arguments.iter().map(|argument| argument.field()).collect();
+    let lints: Vec<_> = function.lints().collect();
     let typed = function::typed(output);
     let bindings = arguments.iter().map(|argument| argument.bind());
     let codec = match options.codec {
@@ -107,6 +109,9 @@ fn implementation(workflow: &Workflow) -> TokenStream {
     };
     let outcome = library.outcome_codec(output, options.codec);
     quote! {
+        // A long list of arguments is told of once, at the user's function.
+        #[allow(clippy::too_many_arguments)]
+        #(#lints)*
         impl #ty {
             /// Starts the workflow, to run in this process or another: `.id(..)` names the run, `.await` stores it.
             #vis fn start(#(#parameters),*) -> #library::Start<Self> {
@@ -125,6 +130,7 @@ fn implementation(workflow: &Workflow) -> TokenStream {
             type Input = #input;
             type Output = #output;
 
+            #(#lints)*
             fn body(#value: Self::Input)
                 -> impl ::core::future::Future<Output = #output> + ::core::marker::Send + 'static
             {

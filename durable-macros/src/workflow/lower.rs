@@ -43,7 +43,7 @@ pub(crate) fn lower(parsed: Parsed) -> Result<Workflow> {
 
 fn owned(argument: &Argument, errors: &mut Errors) {
     let borrows = refuse::borrows(&argument.ty);
-    for (reference, _) in borrows.references {
+    for reference in borrows.references {
         errors.refuse(
             reference,
             format!(

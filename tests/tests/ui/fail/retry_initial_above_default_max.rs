@@ -1,0 +1,6 @@
+use durable::step;
+
+#[step(retry(initial = "1h"))]
+async fn charge() {}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use durable::step;
+
+#[step(retry(jitter, jitter = false))]
+async fn charge() {}
+
+fn main() {}

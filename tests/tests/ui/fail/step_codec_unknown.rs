@@ -1,0 +1,6 @@
+use durable::step;
+
+#[step(codec = "yaml")]
+async fn charge() {}
+
+fn main() {}

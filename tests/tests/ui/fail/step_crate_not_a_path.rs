@@ -1,0 +1,6 @@
+use durable::step;
+
+#[step(crate = "my durable")]
+async fn charge() {}
+
+fn main() {}

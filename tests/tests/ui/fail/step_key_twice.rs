@@ -1,0 +1,6 @@
+use durable::step;
+
+#[step(name = "charge", name = "pay")]
+async fn charge() {}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use durable::step;
+
+#[step(name = " ")]
+async fn charge() {}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use durable::step;
+
+#[step(name = charge)]
+async fn charge() {}
+
+fn main() {}

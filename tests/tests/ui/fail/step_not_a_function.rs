@@ -1,0 +1,6 @@
+use durable::step;
+
+#[step]
+struct Charge;
+
+fn main() {}

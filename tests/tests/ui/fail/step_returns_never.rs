@@ -1,0 +1,8 @@
+use durable::step;
+
+#[step]
+async fn serve() -> ! {
+    loop {}
+}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use durable::step;
+
+#[step(timeout = 30)]
+async fn charge() {}
+
+fn main() {}

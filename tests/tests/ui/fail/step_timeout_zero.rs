@@ -1,0 +1,6 @@
+use durable::step;
+
+#[step(timeout = "0s")]
+async fn charge() {}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use durable::step;
+
+#[step(transaction)]
+async fn charge() {}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use durable::workflow;
+
+struct Declined;
+
+#[workflow]
+async fn digest() -> Result<(), Declined> {
+    Err(Declined)
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use durable::workflow;
+
+#[workflow]
+fn digest(doc: String) -> usize {
+    doc.len()
+}
+
+fn main() {}

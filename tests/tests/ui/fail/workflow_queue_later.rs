@@ -1,0 +1,6 @@
+use durable::workflow;
+
+#[workflow(queue = "mail")]
+async fn digest() {}
+
+fn main() {}

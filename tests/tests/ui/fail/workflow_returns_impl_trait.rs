@@ -1,0 +1,8 @@
+use durable::workflow;
+
+#[workflow]
+async fn digest() -> impl Send {
+    3
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use durable::workflow;
+
+#[workflow]
+async fn digest() -> ! {
+    loop {}
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+use durable::workflow;
+
+#[workflow]
+async fn digest(doc: String) -> &'static str {
+    drop(doc);
+    "done"
+}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use durable::workflow;
+
+#[workflow(type = types::Digest)]
+async fn digest() {}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use durable::workflow;
+
+#[workflow(retry)]
+async fn digest() {}
+
+fn main() {}

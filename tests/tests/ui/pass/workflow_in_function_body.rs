@@ -1,0 +1,9 @@
+fn main() {
+    #[durable::workflow]
+    async fn inner(number: u32) -> u32 {
+        number
+    }
+
+    let _start = inner::start(3);
+    let _future = inner(3);
+}
