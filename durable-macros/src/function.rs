@@ -8,8 +8,8 @@ use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::{
-    AttrStyle, Attribute, Error, FnArg, Ident, Meta, Pat, PatIdent, Receiver, Result, ReturnType, Signature,
-    Token, Type, Visibility, braced,
+    AttrStyle, Attribute, Error, FnArg, Ident, Meta, Pat, PatIdent, Receiver, Result, ReturnType, Signature, Token,
+    Type, Visibility, braced,
 };
 
 /// A function or method.
@@ -73,8 +73,7 @@ impl Function {
                 FnArg::Receiver(_) => None,
             })
         };
-        let taken: Vec<String> =
-            typed().filter_map(|typed| plain(&typed.pat)).map(|ident| ident.to_string()).collect();
+        let taken: Vec<String> = typed().filter_map(|typed| plain(&typed.pat)).map(|ident| ident.to_string()).collect();
         typed()
             .enumerate()
             .map(|(index, typed)| {
@@ -96,10 +95,7 @@ impl Function {
     /// The attributes that set lint levels, for a body that moves away from them.
     pub(crate) fn lints(&self) -> impl Iterator<Item = TokenStream> {
         let levels = ["allow", "expect", "warn", "deny", "forbid"];
-        self.attrs
-            .iter()
-            .filter(move |attr| levels.iter().any(|level| attr.path().is_ident(level)))
-            .map(permissive)
+        self.attrs.iter().filter(move |attr| levels.iter().any(|level| attr.path().is_ident(level))).map(permissive)
     }
 
     /// The name as it is stored: without `r#`.

@@ -32,9 +32,7 @@ impl Library {
         let text = entry.text()?;
         match Path::parse_mod_style.parse_str(&text.value()) {
             Ok(path) => Ok(Self(path.to_token_stream())),
-            Err(_) => {
-                Err(Error::new(text.span(), format!("`{}` is not a path to a crate or module", text.value())))
-            }
+            Err(_) => Err(Error::new(text.span(), format!("`{}` is not a path to a crate or module", text.value()))),
         }
     }
 
@@ -79,10 +77,7 @@ impl Codec {
         match text.value().as_str() {
             "json" => Ok(Self::Json),
             "bincode" => Ok(Self::Bincode),
-            other => Err(Error::new(
-                text.span(),
-                format!("unknown codec `{other}`: there are `json` and `bincode`"),
-            )),
+            other => Err(Error::new(text.span(), format!("unknown codec `{other}`: there are `json` and `bincode`"))),
         }
     }
 }

@@ -14,11 +14,7 @@ pub(crate) fn qualifiers(function: &Function, what: &str, errors: &mut Errors) {
     let sig = &function.sig;
     if sig.asyncness.is_none() {
         let boxed = sig.output.to_token_stream().to_string().contains("Pin");
-        let hint = if boxed {
-            "; `#[async_trait]` has rewritten it: use a trait with plain async methods"
-        } else {
-            ""
-        };
+        let hint = if boxed { "; `#[async_trait]` has rewritten it: use a trait with plain async methods" } else { "" };
         errors.refuse(sig.fn_token, format!("a {what} is an `async fn`: write `async` before `fn`{hint}"));
     }
     if let Some(token) = &sig.constness {
@@ -40,9 +36,7 @@ pub(crate) fn qualifiers(function: &Function, what: &str, errors: &mut Errors) {
         if attr.path().segments.last().is_some_and(|last| last.ident == "instrument") {
             errors.refuse(
                 attr.path(),
-                format!(
-                    "put `#[instrument]` above `#[{what}]`: below it, the span would end before the body runs"
-                ),
+                format!("put `#[instrument]` above `#[{what}]`: below it, the span would end before the body runs"),
             );
         }
     }
@@ -51,21 +45,18 @@ pub(crate) fn qualifiers(function: &Function, what: &str, errors: &mut Errors) {
 /// What no outcome can be: never, opaque, or borrowed.
 pub(crate) fn output(output: &Type, what: &str, errors: &mut Errors) {
     if let Type::Never(never) = output {
-        errors.refuse(
-            never,
-            format!("a {what} cannot return `!`: its outcome is recorded, so there must be one"),
-        );
+        errors.refuse(never, format!("a {what} cannot return `!`: its outcome is recorded, so there must be one"));
     }
     for ty in borrows(output).opaque {
-        errors.refuse(ty, format!("a {what} cannot return `impl Trait`: its outcome is read back after a crash, so name the type"));
+        errors.refuse(
+            ty,
+            format!("a {what} cannot return `impl Trait`: its outcome is read back after a crash, so name the type"),
+        );
     }
     for ty in borrows(output).references {
         errors.refuse(
             ty,
-            format!(
-                "a {what} cannot return a reference: its outcome outlives the call; return {}",
-                owned(ty)
-            ),
+            format!("a {what} cannot return a reference: its outcome outlives the call; return {}", owned(ty)),
         );
     }
     for lifetime in borrows(output).lifetimes {
@@ -131,16 +122,7 @@ pub(crate) fn owned(reference: &TypeReference) -> String {
 /// A type as a person writes it.
 pub(crate) fn show(tokens: impl ToTokens) -> String {
     let text = tokens.to_token_stream().to_string();
-    [
-        (" :: ", "::"),
-        (":: ", "::"),
-        (" < ", "<"),
-        (" >", ">"),
-        (" ,", ","),
-        ("& ", "&"),
-        (" [", "["),
-        ("[ ", "["),
-    ]
-    .iter()
-    .fold(text, |text, (from, to)| text.replace(from, to))
+    [(" :: ", "::"), (":: ", "::"), (" < ", "<"), (" >", ">"), (" ,", ","), ("& ", "&"), (" [", "["), ("[ ", "[")]
+        .iter()
+        .fold(text, |text, (from, to)| text.replace(from, to))
 }

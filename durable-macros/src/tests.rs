@@ -59,9 +59,7 @@ fn every_path_is_absolute() {
     );
     for expansion in [step(quote!(retry, timeout = "1s"), item.clone()), workflow(quote!(), item)] {
         let words = words(expansion.unwrap());
-        for (at, word) in
-            words.iter().enumerate().filter(|(_, word)| ["core", "durable"].contains(&word.as_str()))
-        {
+        for (at, word) in words.iter().enumerate().filter(|(_, word)| ["core", "durable"].contains(&word.as_str())) {
             assert_eq!(&words[at - 2..at], [":", ":"], "`{word}` could be something of the user's");
         }
     }

@@ -39,6 +39,9 @@
 //! - Errors: [`Error`] of the library's calls, [`Failure`] as what a recorded error comes back.
 //! - Unit tests: [`plain`] runs everything unrecorded.
 
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
 mod client;
 mod clock;
 #[doc(hidden)]
@@ -49,9 +52,6 @@ mod event;
 mod executor;
 mod ids;
 mod model;
-#[doc(hidden)]
-#[path = "private.rs"]
-pub mod __private;
 mod registry;
 mod replay;
 mod runtime;

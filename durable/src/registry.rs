@@ -70,7 +70,9 @@ fn begin<W: Workflow>(input: StoredInput, limits: Limits) -> Result<BodyFuture, 
 
 fn encode<W: Workflow>(output: &W::Output, limits: Limits) -> Result<Outcome, Failure> {
     let codec = W::outcome();
-    let refuse = |why: String| Failure::permanent(format!("the result of workflow `{}` {why}", W::NAME)).with_kind(FailureKind::Payload);
+    let refuse = |why: String| {
+        Failure::permanent(format!("the result of workflow `{}` {why}", W::NAME)).with_kind(FailureKind::Payload)
+    };
     let outcome = match (codec.encode)(output) {
         Ok(outcome) => outcome,
         // An error that can't be stored as itself is still an error, and its words are kept.
@@ -81,7 +83,10 @@ fn encode<W: Workflow>(output: &W::Output, limits: Limits) -> Result<Outcome, Fa
     };
     let size = outcome.payload().len();
     if size > limits.payload_max {
-        return Err(refuse(format!("has {size} bytes, the limit is {}: store it elsewhere and return a reference", limits.payload_max)));
+        return Err(refuse(format!(
+            "has {size} bytes, the limit is {}: store it elsewhere and return a reference",
+            limits.payload_max
+        )));
     }
     if let Outcome::Done(_) = outcome {
         (codec.decode)(&outcome).map_err(|error| refuse(format!("does not read back as it was written: {error}")))?;

@@ -38,12 +38,7 @@ impl Context<'_> {
 
 /// Several elided lifetimes, of which none is in the return type.
 #[step]
-pub async fn elided(
-    context: Context<'_>,
-    first: &str,
-    log: &mut Vec<String>,
-    rest: &[&str],
-) -> anyhow::Result<u32> {
+pub async fn elided(context: Context<'_>, first: &str, log: &mut Vec<String>, rest: &[&str]) -> anyhow::Result<u32> {
     let number: u32 = first.parse()?;
     std::future::ready(()).await;
     log.push(format!("{}{rest:?}", context.0));
@@ -52,11 +47,7 @@ pub async fn elided(
 
 /// Named lifetimes and a type parameter that may borrow.
 #[step]
-pub async fn named<'a, 'b, T: Serialize + DeserializeOwned + Send>(
-    first: &'a str,
-    second: &'b str,
-    value: T,
-) -> T {
+pub async fn named<'a, 'b, T: Serialize + DeserializeOwned + Send>(first: &'a str, second: &'b str, value: T) -> T {
     std::future::ready(()).await;
     let _ = (first, second);
     value

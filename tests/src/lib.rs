@@ -11,11 +11,7 @@
 //! assert!(database.url().starts_with("sqlite:///"));
 //! # });
 //! ```
-#![expect(
-    clippy::panic,
-    clippy::expect_used,
-    reason = "a fixture that cannot be set up has nothing to hand back"
-)]
+#![expect(clippy::panic, clippy::expect_used, reason = "a fixture that cannot be set up has nothing to hand back")]
 
 pub mod postgres;
 pub mod sqlite;

@@ -23,9 +23,7 @@ impl Store {
                 let file = sqlite::fresh_database();
                 Database { store: self, url: file.url().to_owned(), _directory: Some(file.into_directory()) }
             }
-            Self::Postgres => {
-                Database { store: self, url: postgres::fresh_database().await, _directory: None }
-            }
+            Self::Postgres => Database { store: self, url: postgres::fresh_database().await, _directory: None },
         }
     }
 }

@@ -79,10 +79,7 @@ plain_and_step!(
 );
 
 /// The order of drops for a future that is polled to its end, or dropped before the first poll.
-fn drops<F: Future<Output = ()>>(
-    call: fn(Log, Noted, Noted, (Noted, Noted)) -> F,
-    polled: bool,
-) -> Vec<&'static str> {
+fn drops<F: Future<Output = ()>>(call: fn(Log, Noted, Noted, (Noted, Noted)) -> F, polled: bool) -> Vec<&'static str> {
     let (log, order) = channel();
     let noted = |word| Noted(word, log.clone());
     let future = call(log.clone(), noted("a"), noted("b"), (noted("c"), noted("d")));

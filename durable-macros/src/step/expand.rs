@@ -30,8 +30,8 @@ pub(crate) fn expand(step: &Step) -> TokenStream {
     let receiver = function.receiver().into_iter().map(ToTokens::to_token_stream);
     let inputs = receiver.chain(arguments.iter().map(|argument| argument.declare()));
     let attrs = function.attrs.iter().filter(|attr| !is_bare_must_use(attr));
-    let track_caller = (!function.attrs.iter().any(|attr| attr.path().is_ident("track_caller")))
-        .then(|| quote!(#[track_caller]));
+    let track_caller =
+        (!function.attrs.iter().any(|attr| attr.path().is_ident("track_caller"))).then(|| quote!(#[track_caller]));
     // `impl` carries this crate's edition, so that every lifetime is captured in the user's edition 2021 as well.
     let head = quote! {
         #(#attrs)*

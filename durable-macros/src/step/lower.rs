@@ -43,7 +43,8 @@ fn retried_receiver(receiver: &Receiver, errors: &mut Errors) {
             receiver,
             "a step with `retry` cannot take `&mut self`: a failed attempt may leave it half changed; take `&self`",
         ),
-        ReceiverKind::Typed(_, ty) if matches!(&**ty, Type::Reference(reference) if reference.mutability.is_none()) => {}
+        ReceiverKind::Typed(_, ty) if matches!(&**ty, Type::Reference(reference) if reference.mutability.is_none()) => {
+        }
         _ => errors.refuse(
             receiver,
             "a step with `retry` cannot take `self` by value: the first attempt would use it up; take `&self`",

@@ -72,10 +72,7 @@ fn timeout(entry: &Entry) -> Result<Duration> {
     let literal = entry.text()?;
     let timeout = duration::parse(&literal)?;
     if timeout.is_zero() {
-        return Err(Error::new(
-            literal.span(),
-            "a `timeout` of zero fails each attempt: leave it out for none",
-        ));
+        return Err(Error::new(literal.span(), "a `timeout` of zero fails each attempt: leave it out for none"));
     }
     Ok(timeout)
 }

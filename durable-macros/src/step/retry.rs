@@ -88,10 +88,7 @@ impl Retry {
 
 fn attempts(entry: &Entry) -> Result<u32> {
     match entry.whole()? {
-        0 => Err(Error::new(
-            entry.value_span(),
-            "`max_attempts` counts the first run too: 1 is a run without retries",
-        )),
+        0 => Err(Error::new(entry.value_span(), "`max_attempts` counts the first run too: 1 is a run without retries")),
         attempts => Ok(attempts),
     }
 }
@@ -101,8 +98,5 @@ fn factor(entry: &Entry) -> Result<f64> {
     if factor.is_finite() && factor >= 1.0 {
         return Ok(factor);
     }
-    Err(Error::new(
-        entry.value_span(),
-        "`factor` must be at least 1, or the pauses would shrink: 1 keeps them equal",
-    ))
+    Err(Error::new(entry.value_span(), "`factor` must be at least 1, or the pauses would shrink: 1 keeps them equal"))
 }

@@ -60,9 +60,10 @@ fn plain_call(workflow: &Workflow) -> TokenStream {
 fn named_type(workflow: &Workflow) -> TokenStream {
     let Workflow { function, .. } = workflow;
     let (cfgs, vis, ty) = (function.cfgs(), &function.vis, type_name(workflow));
-    let hidden = function.attrs.iter().filter(|attr| {
-        attr.path().is_ident("doc") && attr.parse_args::<Ident>().is_ok_and(|word| word == "hidden")
-    });
+    let hidden = function
+        .attrs
+        .iter()
+        .filter(|attr| attr.path().is_ident("doc") && attr.parse_args::<Ident>().is_ok_and(|word| word == "hidden"));
     let doc = format!("The workflow `{}` as a type: `{ty}::start(..)` starts it.", function.name());
     quote! {
         #(#cfgs)*

@@ -21,7 +21,7 @@ use crate::workflow::{Scope, StopReason, misuse, scope};
 pub fn call<W: Workflow>(input: W::Input) -> impl Future<Output = W::Output> + Send + 'static {
     let site = Location::caller();
     match scope() {
-        Some(Scope::Plain) => return Either::Left(W::body(input)),
+        Some(Scope::Plain) => return Either::Left(Box::pin(W::body(input))),
         Some(Scope::Body { context, .. } | Scope::Step { context, .. }) => {
             return Either::Right(Either::Left(async move {
                 let failure = Failure::permanent(nested(W::NAME).to_string()).with_kind(FailureKind::Unsupported);

@@ -105,7 +105,10 @@ impl<W: Workflow> WorkflowHandle<W> {
             if self.engine.is_closing() {
                 return Err(Error::new(
                     ErrorKind::ShuttingDown,
-                    format!("the runtime shut down before workflow `{}` ended; it goes on with the next `recover()`", self.id),
+                    format!(
+                        "the runtime shut down before workflow `{}` ended; it goes on with the next `recover()`",
+                        self.id
+                    ),
                 ));
             }
         }
@@ -166,7 +169,8 @@ impl<W: Workflow> WorkflowHandle<W> {
         F: Fn(Arc<dyn Store>, Arc<str>) -> Fut + Send + 'static,
         Fut: Future<Output = StoreResult<T>> + Send + 'static,
     {
-        let (store, id, patience) = (Arc::clone(&self.engine.store), Arc::clone(&self.id), self.engine.settings.start_timeout);
+        let (store, id, patience) =
+            (Arc::clone(&self.engine.store), Arc::clone(&self.id), self.engine.settings.start_timeout);
         let task = tokio::spawn(async move {
             let give_up_at = tokio::time::Instant::now() + patience;
             let mut pause = Duration::from_millis(20);
@@ -182,7 +186,8 @@ impl<W: Workflow> WorkflowHandle<W> {
         });
         match task.await {
             Ok(answer) => answer.map_err(Error::from),
-            Err(error) => Err(Error::new(ErrorKind::ShuttingDown, "the runtime ended before the database answered").with_source(error)),
+            Err(error) => Err(Error::new(ErrorKind::ShuttingDown, "the runtime ended before the database answered")
+                .with_source(error)),
         }
     }
 
@@ -212,14 +217,21 @@ impl<W: Workflow> WorkflowHandle<W> {
         let id = &self.id;
         let why = state.error_message.clone().or_else(|| state.reason.clone()).unwrap_or_default();
         match state.status {
-            WorkflowStatus::Cancelled => Err(Error::new(ErrorKind::Cancelled, format!("workflow `{id}` was cancelled: {why}"))),
+            WorkflowStatus::Cancelled => {
+                Err(Error::new(ErrorKind::Cancelled, format!("workflow `{id}` was cancelled: {why}")))
+            }
             WorkflowStatus::Dead => Err(Error::new(ErrorKind::Dead, format!("workflow `{id}` is dead: {why}"))),
-            WorkflowStatus::Blocked => Err(Error::new(ErrorKind::Blocked, format!("workflow `{id}` is blocked: {why}"))),
+            WorkflowStatus::Blocked => {
+                Err(Error::new(ErrorKind::Blocked, format!("workflow `{id}` is blocked: {why}")))
+            }
             _ => match self.engine.store.result(id).await.map_err(Error::from)? {
                 Some(outcome) => self.decode(&outcome),
                 None => Err(Error::new(
                     ErrorKind::Undecodable,
-                    format!("workflow `{id}` is {} without a result: the row in workflow_payloads is gone", state.status),
+                    format!(
+                        "workflow `{id}` is {} without a result: the row in workflow_payloads is gone",
+                        state.status
+                    ),
                 )),
             },
         }

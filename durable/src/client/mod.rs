@@ -48,7 +48,9 @@ fn engine(what: &str) -> Arc<Engine> {
 #[must_use]
 pub fn state<T: Any + Send + Sync>() -> Arc<T> {
     let held = match scope() {
-        Some(Scope::Body { context, .. } | Scope::Step { context, .. }) => context.services.state.get(&TypeId::of::<T>()).cloned(),
+        Some(Scope::Body { context, .. } | Scope::Step { context, .. }) => {
+            context.services.state.get(&TypeId::of::<T>()).cloned()
+        }
         _ => engine("`durable::state()`").services.state.get(&TypeId::of::<T>()).cloned(),
     };
     match held.and_then(|value| value.downcast::<T>().ok()) {

@@ -76,7 +76,8 @@ pub(super) async fn record<W: Workflow>(engine: &Arc<Engine>, id: &Arc<str>, inp
 
 /// The encoded input; what does not read back is refused before anything is written.
 fn encode<W: Workflow>(engine: &Engine, input: &W::Input) -> Result<Payload, Error> {
-    let refuse = |why: String| Error::new(ErrorKind::InvalidPayload, format!("the input of workflow `{}` {why}", W::NAME));
+    let refuse =
+        |why: String| Error::new(ErrorKind::InvalidPayload, format!("the input of workflow `{}` {why}", W::NAME));
     let payload = W::codec().encode(input).map_err(|error| refuse(format!("can't be recorded: {error}")))?;
     let (size, limits) = (payload.len(), engine.settings.limits);
     if size > limits.payload_max {
@@ -96,6 +97,8 @@ fn encode<W: Workflow>(engine: &Engine, input: &W::Input) -> Result<Payload, Err
 pub(super) fn nested(name: &str) -> Error {
     Error::new(
         ErrorKind::Unsupported,
-        format!("workflow `{name}` was called inside a workflow: children are not supported yet; make it a step or an ordinary function"),
+        format!(
+            "workflow `{name}` was called inside a workflow: children are not supported yet; make it a step or an ordinary function"
+        ),
     )
 }

@@ -98,23 +98,17 @@ where
         }
     }
 
-    fn encode<F: Revive<Result<T, E>>, V: View<Result<T, E>>>(
-        outcome: &Result<T, E>,
-    ) -> Result<Outcome, CodecError> {
+    fn encode<F: Revive<Result<T, E>>, V: View<Result<T, E>>>(outcome: &Result<T, E>) -> Result<Outcome, CodecError> {
         let error = match outcome {
             Ok(value) => return C::CODEC.encode(value).map(Outcome::Done),
             Err(error) => error,
         };
         let failure = words::<_, V>(outcome);
         match C::CODEC.encode(error) {
-            Ok(payload) => {
-                Ok(Outcome::Error { payload, encoding: ErrorEncoding::Value, message: failure.chain() })
-            }
+            Ok(payload) => Ok(Outcome::Error { payload, encoding: ErrorEncoding::Value, message: failure.chain() }),
             // An error whose own `Serialize` fails is still an error of the user's, so its words are kept.
             Err(_) if F::REVIVE.is_some() => Ok(Outcome::failure(&failure)),
-            Err(CodecError(why)) => {
-                Err(CodecError(format!("error of type `{}`: {why}", std::any::type_name::<E>())))
-            }
+            Err(CodecError(why)) => Err(CodecError(format!("error of type `{}`: {why}", std::any::type_name::<E>()))),
         }
     }
 
@@ -153,12 +147,7 @@ where
         _: F,
         _: V,
     ) -> OutcomeCodec<Result<T, E>> {
-        OutcomeCodec {
-            encode: Self::encode::<V>,
-            decode: Self::decode,
-            from_failure: F::REVIVE,
-            error: V::view,
-        }
+        OutcomeCodec { encode: Self::encode::<V>, decode: Self::decode, from_failure: F::REVIVE, error: V::view }
     }
 
     fn encode<V: View<Result<T, E>>>(outcome: &Result<T, E>) -> Result<Outcome, CodecError> {

@@ -28,8 +28,8 @@ pub mod levels {
         ViewByChain as _, ViewByDebug as _, ViewByDisplay as _, ViewByName as _, ViewByReport as _,
     };
     pub use super::{
-        CodecByFailure as _, CodecByValue as _, CodecPlain as _, FailureBack as _, NoCodec as _,
-        NoErrorCodec as _, NoFailureBack as _, NoValueCodec as _, NoView as _,
+        CodecByFailure as _, CodecByValue as _, CodecPlain as _, FailureBack as _, NoCodec as _, NoErrorCodec as _,
+        NoFailureBack as _, NoValueCodec as _, NoView as _,
     };
 }
 
@@ -165,13 +165,7 @@ pub struct UnstorableError<T, E>(PhantomData<fn() -> (T, E)>);
 
 impl<T, E> UnstorableError<T, E> {
     /// Asks for a proof that nothing gives.
-    pub fn with<F, V>(
-        self,
-        error: Proof<Unstorable, E>,
-        _: Proven,
-        _: F,
-        _: V,
-    ) -> OutcomeCodec<Result<T, E>> {
+    pub fn with<F, V>(self, error: Proof<Unstorable, E>, _: Proven, _: F, _: V) -> OutcomeCodec<Result<T, E>> {
         match error.by {}
     }
 }

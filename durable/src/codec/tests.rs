@@ -230,10 +230,7 @@ fn a_derive_that_is_added_or_removed_later_still_reads_old_rows() {
 
     let closed = crate::__outcome!(Result<(), Bank>, json);
     let message = (closed.decode)(&old).unwrap_err().to_string();
-    assert!(
-        message.contains("Bank`, which is stored as itself") && message.ends_with("no stock"),
-        "{message}"
-    );
+    assert!(message.contains("Bank`, which is stored as itself") && message.ends_with("no stock"), "{message}");
 }
 
 /// An error whose own `Serialize` fails.
@@ -294,10 +291,7 @@ fn an_unknown_codec_is_named() {
     let codec = crate::__outcome!(u8, json);
     let row = Outcome::Done(Payload { codec: 7, data: Data::Bytes(vec![1]) });
     let message = (codec.decode)(&row).unwrap_err().to_string();
-    assert!(
-        message.starts_with("payload was written with codec 7, which this build does not know: "),
-        "{message}"
-    );
+    assert!(message.starts_with("payload was written with codec 7, which this build does not know: "), "{message}");
     let row = Outcome::Done(Payload { codec: 1, data: Data::Bytes(vec![1]) });
     assert!((codec.decode)(&row).unwrap_err().to_string().contains("in the other column"));
 }

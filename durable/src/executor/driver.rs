@@ -54,14 +54,20 @@ enum End {
 pub(super) async fn drive(engine: Arc<Engine>, job: Job) {
     let Job { workflow_id, entry, epoch, seed, input, history, recovered, identity, slot } = job;
     let recorded_steps = history.len();
-    let parts = ContextParts { workflow_id, name: entry.name, epoch, seed, services: Arc::clone(&engine.services), history };
+    let parts =
+        ContextParts { workflow_id, name: entry.name, epoch, seed, services: Arc::clone(&engine.services), history };
     let context = Context::new(parts);
     let run = Arc::new(Run { context: Arc::clone(&context), identity, polling_since: AtomicU64::new(0) });
     engine.running.insert(&run);
     if engine.is_closing() {
         context.stop.request(StopReason::Shutdown);
     }
-    engine.services.emit(&Event::Started { workflow_id: &context.workflow_id, name: entry.name, recovered, recorded_steps });
+    engine.services.emit(&Event::Started {
+        workflow_id: &context.workflow_id,
+        name: entry.name,
+        recovered,
+        recorded_steps,
+    });
     let body = match input {
         None => Err("its input is missing: the row in workflow_payloads is gone".to_owned()),
         Some(input) => (entry.begin)(input, engine.services.limits).map_err(|why| {
@@ -72,7 +78,14 @@ pub(super) async fn drive(engine: Arc<Engine>, job: Job) {
         Ok(body) => {
             let scope = Scope::Body { context: Arc::clone(&context), branch: Branch::new("".into()) };
             let body: BodyFuture = Box::pin(in_scope(scope, body));
-            let driver = Driver { run: Arc::clone(&run), body: Some(body), lead: None, end: None, timer: None, grace: engine.settings.cancel_grace };
+            let driver = Driver {
+                run: Arc::clone(&run),
+                body: Some(body),
+                lead: None,
+                end: None,
+                timer: None,
+                grace: engine.settings.cancel_grace,
+            };
             current::enter(Arc::clone(&engine), driver).await
         }
         Err(why) => End::Stopped(StopReason::Blocked(format!("{why}, then resume the workflow"))),
@@ -256,7 +269,11 @@ async fn settle(engine: &Arc<Engine>, run: &Arc<Run>, end: End) -> Ending {
         match verdict.await {
             Ok(Verdict::Written) => return Ending { status, outcome: result },
             Ok(Verdict::Refused(error)) => {
-                let failure = Failure::permanent(format!("the result of workflow `{}` was refused: {}", context.name, error.again()));
+                let failure = Failure::permanent(format!(
+                    "the result of workflow `{}` was refused: {}",
+                    context.name,
+                    error.again()
+                ));
                 op = failed(context, &failure.with_kind(FailureKind::Payload));
             }
             Ok(Verdict::Fenced(Some(row))) if row.status == WorkflowStatus::Cancelled && row.epoch == context.epoch => {
@@ -264,7 +281,9 @@ async fn settle(engine: &Arc<Engine>, run: &Arc<Run>, end: End) -> Ending {
             }
             Ok(_) => return quiet(WorkflowStatus::Running),
             // The writer is gone with its executor.
-            Err(_) => return quiet(if engine.is_closing() { WorkflowStatus::Pending } else { WorkflowStatus::Running }),
+            Err(_) => {
+                return quiet(if engine.is_closing() { WorkflowStatus::Pending } else { WorkflowStatus::Running });
+            }
         }
     }
 }

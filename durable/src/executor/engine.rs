@@ -17,8 +17,7 @@ use crate::clock::{DatabaseClock, since_boot};
 use crate::error::Error;
 use crate::registry::Registry;
 use crate::store::Store;
-use crate::workflow::{Context, Services, StateMap, Stop, StopReason, install_hook};
-use crate::workflow::EventHook;
+use crate::workflow::{Context, EventHook, Services, StateMap, Stop, StopReason, install_hook};
 
 /// What one runtime holds while it lives.
 pub(crate) struct Engine {
@@ -242,7 +241,9 @@ impl Engine {
         };
         match tokio::time::timeout(Duration::from_secs(5), goodbye).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "the executor could not say goodbye: others take over after the grace"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the executor could not say goodbye: others take over after the grace")
+            }
             Err(_) => tracing::warn!("the executor could not say goodbye in time: others take over after the grace"),
         }
         self.abandon();

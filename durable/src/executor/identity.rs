@@ -23,7 +23,12 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// Registers a new executor, takes its lock, and starts its writers.
-    pub(super) async fn register(store: &Arc<dyn Store>, settings: &Settings, registry: &Registry, roster: Roster) -> Result<Arc<Self>, StoreError> {
+    pub(super) async fn register(
+        store: &Arc<dyn Store>,
+        settings: &Settings,
+        registry: &Registry,
+        roster: Roster,
+    ) -> Result<Arc<Self>, StoreError> {
         let executor_id = uuid::Uuid::now_v7().to_string();
         let asked_at = crate::clock::since_boot();
         let registration = store.register(&executor_id, &settings.name).await?;
@@ -37,7 +42,8 @@ impl Identity {
         let connection = store.liveness(&registration);
         let liveness = Liveness::start(connection, question, settings.heartbeat, Arc::clone(&health), roster).await?;
         let mut leases = registration.leases.into_iter();
-        let claim_lease = leases.next().ok_or_else(|| StoreError::new(StoreErrorKind::Corrupt, "the executor has no lease rows"))?;
+        let claim_lease =
+            leases.next().ok_or_else(|| StoreError::new(StoreErrorKind::Corrupt, "the executor has no lease rows"))?;
         debug_assert_eq!(claim_lease.writer, crate::store::CLAIM_WRITER);
         let writers = leases.map(|lease| Writer::start(store.writer(lease), Arc::clone(&health))).collect();
         Ok(Arc::new(Self {

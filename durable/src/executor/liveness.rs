@@ -124,7 +124,9 @@ impl Liveness {
                 connection.beat(&question).await
             })
             .await
-            .unwrap_or_else(|_| Err(StoreError::new(crate::store::StoreErrorKind::Unavailable, "the heartbeat was not answered")));
+            .unwrap_or_else(|_| {
+                Err(StoreError::new(crate::store::StoreErrorKind::Unavailable, "the heartbeat was not answered"))
+            });
             match beat {
                 Ok(beat) => {
                     failures = 0;
@@ -186,5 +188,8 @@ fn micros(duration: Duration) -> u64 {
 }
 
 fn no_thread(error: &std::io::Error) -> StoreError {
-    StoreError::new(crate::store::StoreErrorKind::Unavailable, format!("the heartbeat's thread can't be started: {error}"))
+    StoreError::new(
+        crate::store::StoreErrorKind::Unavailable,
+        format!("the heartbeat's thread can't be started: {error}"),
+    )
 }

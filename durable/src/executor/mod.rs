@@ -16,5 +16,4 @@ mod supervisor;
 pub(crate) use endings::Ending;
 pub(crate) use engine::Engine;
 pub(crate) use settings::Settings;
-pub(crate) use start::{StartRequest, Started};
-pub(crate) use supervisor::Tally as RecoveryTally;
+pub(crate) use start::StartRequest;

@@ -44,7 +44,10 @@ impl Settings {
         let problem = if self.heartbeat.is_zero() || self.poll.is_zero() {
             "heartbeat and poll must be longer than zero".to_owned()
         } else if self.grace < self.heartbeat * 2 {
-            format!("grace {:?} must be at least two heartbeats of {:?}: one missed beat is not a death", self.grace, self.heartbeat)
+            format!(
+                "grace {:?} must be at least two heartbeats of {:?}: one missed beat is not a death",
+                self.grace, self.heartbeat
+            )
         } else if self.lease < self.grace {
             format!("lease {:?} must be at least as long as grace {:?}", self.lease, self.grace)
         } else if self.max_running == 0 {

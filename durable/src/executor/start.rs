@@ -10,7 +10,6 @@ use super::engine::Engine;
 use crate::codec::{Data, Payload};
 use crate::error::{Error, ErrorKind};
 use crate::model::{Op, StartOp, StoredInput, WorkflowState};
-use crate::registry::WorkflowEntry;
 use crate::replay::History;
 use crate::writer::{Pending, Verdict};
 
@@ -130,7 +129,10 @@ impl Engine {
         if state.name != request.name {
             return Err(Error::new(
                 ErrorKind::AlreadyExists,
-                format!("workflow id `{id}` belongs to a run of `{}`, not of `{}`: use another id", state.name, request.name),
+                format!(
+                    "workflow id `{id}` belongs to a run of `{}`, not of `{}`: use another id",
+                    state.name, request.name
+                ),
             ));
         }
         let stored = self.store.input(id).await.map_err(Error::from)?;

@@ -102,7 +102,9 @@ impl Engine {
         loop {
             self.one_sweep(deadline + Duration::from_secs(10)).await?;
             let identity = self.identity();
-            if Instant::now() >= deadline || !self.store.has_suspects(&identity.executor_id).await.map_err(Error::from)? {
+            if Instant::now() >= deadline
+                || !self.store.has_suspects(&identity.executor_id).await.map_err(Error::from)?
+            {
                 return Ok(lock(&self.tally).clone());
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -140,7 +142,9 @@ impl Engine {
             for dead in &heard.beat.dead {
                 match self.take_over(dead).await {
                     Ok(some) => released |= some,
-                    Err(error) => tracing::warn!(%error, executor = dead.executor_id, "a takeover waits for the database"),
+                    Err(error) => {
+                        tracing::warn!(%error, executor = dead.executor_id, "a takeover waits for the database")
+                    }
                 }
             }
         }
@@ -167,7 +171,12 @@ impl Engine {
         }
         self.store.mark_released(&dead.executor_id).await?;
         if total > 0 {
-            tracing::info!(executor = dead.executor_id, name = dead.name, workflows = total, "took over from a dead executor");
+            tracing::info!(
+                executor = dead.executor_id,
+                name = dead.name,
+                workflows = total,
+                "took over from a dead executor"
+            );
         }
         Ok(total > 0)
     }

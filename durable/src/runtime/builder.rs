@@ -42,7 +42,10 @@ impl Default for Builder {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("schema", &self.schema).field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("Builder")
+            .field("schema", &self.schema)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
     }
 }
 
@@ -218,5 +221,7 @@ impl Builder {
 
 fn url_of_environment() -> String {
     let variable = |name| std::env::var(name).ok().filter(|url| !url.trim().is_empty());
-    variable("DURABLE_DATABASE_URL").or_else(|| variable("DATABASE_URL")).unwrap_or_else(|| "sqlite://durable.db".to_owned())
+    variable("DURABLE_DATABASE_URL")
+        .or_else(|| variable("DATABASE_URL"))
+        .unwrap_or_else(|| "sqlite://durable.db".to_owned())
 }

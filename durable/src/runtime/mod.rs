@@ -98,11 +98,9 @@ pub async fn shutdown() {
 }
 
 fn default_runtime() -> Result<Runtime, Error> {
-    DEFAULT
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone()
-        .ok_or_else(|| Error::new(ErrorKind::Configuration, "there is no default runtime: call `durable::init().await` first"))
+    DEFAULT.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(|| {
+        Error::new(ErrorKind::Configuration, "there is no default runtime: call `durable::init().await` first")
+    })
 }
 
 fn set_default(runtime: &Runtime) -> bool {
@@ -129,6 +127,11 @@ impl fmt::Display for Recovered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = |n: usize| if n == 1 { "" } else { "s" };
         let Self { workflows, steps, .. } = self;
-        write!(f, "recovered {workflows} workflow{}, {steps} step{} already recorded", plural(*workflows), plural(*steps))
+        write!(
+            f,
+            "recovered {workflows} workflow{}, {steps} step{} already recorded",
+            plural(*workflows),
+            plural(*steps)
+        )
     }
 }

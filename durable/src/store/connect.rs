@@ -50,7 +50,9 @@ pub(crate) async fn connect(options: &StoreOptions) -> Result<Arc<dyn Store>> {
         }
         "mysql" | "mariadb" => Err(StoreError::new(
             StoreErrorKind::Configuration,
-            format!("`{scheme}://` is not supported: durable keeps its tables in Postgres (postgres://…) or SQLite (sqlite://…)"),
+            format!(
+                "`{scheme}://` is not supported: durable keeps its tables in Postgres (postgres://…) or SQLite (sqlite://…)"
+            ),
         )),
         _ => Err(StoreError::new(
             StoreErrorKind::Configuration,

@@ -78,7 +78,10 @@ impl From<sqlx::Error> for StoreError {
             sqlx::Error::Database(db) => {
                 // Postgres answers with a five-character SQLSTATE, SQLite with its extended result code.
                 let code = db.code().unwrap_or_default();
-                if code.len() == 5 && !code.starts_with(|c: char| c == '-') && db.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_none() {
+                if code.len() == 5
+                    && !code.starts_with(|c: char| c == '-')
+                    && db.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_none()
+                {
                     from_sqlstate(&code)
                 } else {
                     from_sqlite_code(code.parse().unwrap_or(0))
@@ -91,7 +94,9 @@ impl From<sqlx::Error> for StoreError {
         };
         let message = match kind {
             K::Unavailable => "the database can't be reached".to_owned(),
-            K::Schema => "a table of durable is missing or of another version; start once with migrations on".to_owned(),
+            K::Schema => {
+                "a table of durable is missing or of another version; start once with migrations on".to_owned()
+            }
             K::Permission => "the database user lacks a right that durable needs".to_owned(),
             K::ReadOnly => "the database is read-only".to_owned(),
             K::Full => "the database has no room left to write".to_owned(),

@@ -10,7 +10,8 @@ use std::time::Duration;
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{
-    PgArgumentBuffer, PgConnectOptions, PgConnection, PgHasArrayType, PgPool, PgPoolOptions, PgRow, PgTypeInfo, PgValueRef,
+    PgArgumentBuffer, PgConnectOptions, PgConnection, PgHasArrayType, PgPool, PgPoolOptions, PgRow, PgTypeInfo,
+    PgValueRef,
 };
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Postgres, Row, SqlSafeStr, SqlStr};
 
@@ -41,8 +42,10 @@ impl Schema {
         if !plain || name.len() > 40 || name.starts_with("pg_") {
             return Err(StoreError::new(
                 StoreErrorKind::Configuration,
-                format!("schema name `{}` can't be used; use up to 40 of a-z, 0-9 and _, not starting with a digit or pg_",
-                    name.escape_default()),
+                format!(
+                    "schema name `{}` can't be used; use up to 40 of a-z, 0-9 and _, not starting with a digit or pg_",
+                    name.escape_default()
+                ),
             ));
         }
         Ok(Self { name: name.into(), renamed: Arc::default() })

@@ -84,7 +84,12 @@ impl SqliteStore {
             Some(path) if error.kind != StoreErrorKind::Configuration => {
                 let shown = path.display();
                 let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-                StoreError::new(error.kind, format!("the database file `{shown}` can't be opened: {source}; check that the folder exists and is writable"))
+                StoreError::new(
+                    error.kind,
+                    format!(
+                        "the database file `{shown}` can't be opened: {source}; check that the folder exists and is writable"
+                    ),
+                )
             }
             _ => error,
         }
@@ -101,14 +106,26 @@ fn refuse_network_mount(path: &Path) -> Result<()> {
     if let Ok(stat) = rustix::fs::statfs(folder) {
         // NFS, SMB, SMB2, CIFS, AFS, Coda, Ceph, Lustre, GPFS, 9P: numbers from statfs(2).
         const NETWORK: [u32; 10] = [
-            0x6969, 0x517b, 0xfe53_4d42, 0xff53_4d42, 0x5346_414f, 0x7375_7245, 0x00c3_6400, 0x0bd0_0bd0, 0x4750_4653, 0x0102_1997,
+            0x6969,
+            0x517b,
+            0xfe53_4d42,
+            0xff53_4d42,
+            0x5346_414f,
+            0x7375_7245,
+            0x00c3_6400,
+            0x0bd0_0bd0,
+            0x4750_4653,
+            0x0102_1997,
         ];
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the magic numbers are 32 bits")]
         let kind = stat.f_type as u32;
         if NETWORK.contains(&kind) {
             return Err(StoreError::new(
                 StoreErrorKind::Configuration,
-                format!("`{}` is on a network mount, where SQLite's locks don't hold; use Postgres to share work between machines", path.display()),
+                format!(
+                    "`{}` is on a network mount, where SQLite's locks don't hold; use Postgres to share work between machines",
+                    path.display()
+                ),
             ));
         }
     }
@@ -122,20 +139,29 @@ pub(super) fn now() -> Micros {
         .map_or(0, |elapsed| i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX))
 }
 
-/// A statement with its row repeated. The files are written with one row: the line that starts with `VALUES`.
+/// The parameters that every writing statement has before its rows: executor, writer, epoch, now.
+pub(super) const SHARED_PARAMETERS: usize = 4;
+
+/// A statement with its row repeated and its parameters numbered: the driver counts unnumbered ones apart. The files
+/// are written with one row, on the line that starts with `FROM (VALUES (`.
 pub(super) fn with_rows(text: &str, rows: usize) -> String {
     let mut out = String::with_capacity(text.len() + rows * 64);
+    let mut parameter = SHARED_PARAMETERS;
     for line in text.lines() {
         match line.trim_start().strip_prefix("FROM (VALUES (").and_then(|rest| rest.split_once(')')) {
             Some((row, rest)) => {
-                out.push_str("FROM (VALUES (");
-                for n in 0..rows {
-                    if n > 0 {
-                        out.push_str("),(");
-                    }
-                    out.push_str(row);
-                }
-                out.push(')');
+                let columns = row.split(',').count();
+                let numbered = (0..rows).map(|_| {
+                    let row: Vec<String> = (0..columns)
+                        .map(|_| {
+                            parameter += 1;
+                            format!("?{parameter}")
+                        })
+                        .collect();
+                    format!("({})", row.join(","))
+                });
+                out.push_str("FROM (VALUES ");
+                out.push_str(&numbered.collect::<Vec<_>>().join(","));
                 out.push_str(rest);
             }
             None => out.push_str(line),

@@ -13,7 +13,7 @@ use std::task::{Context as TaskContext, Poll};
 use futures_util::stream::{FuturesUnordered, Stream};
 
 use super::scope::{Branch, Scope, in_scope, scope, within};
-use super::step::{Begin, Call, StepMeta, never};
+use super::step::{Call, StepMeta, never};
 
 use crate::error::Failure;
 use crate::ids::child_branch;
@@ -44,10 +44,9 @@ pub fn concurrent(name: &'static str) -> Arms {
 
 impl Arms {
     fn scope(&self, arm: usize) -> Option<Scope> {
-        self.call.as_ref().map(|call| Scope::Body {
-            context: call.home().0,
-            branch: Branch::new(child_branch(call.key(), arm)),
-        })
+        self.call
+            .as_ref()
+            .map(|call| Scope::Body { context: call.home().0, branch: Branch::new(child_branch(call.key(), arm)) })
     }
 }
 
@@ -81,7 +80,8 @@ pub async fn try_arm<T, E, F: Future<Output = Result<T, E>>>(arms: &Arms, future
         }
         let failure = Failure::new(number.to_string());
         // What comes back is the arm that counts: our own, unless another owner recorded first.
-        let recorded: Result<(), Failure> = call.record(crate::__outcome!(Result<(), Failure>, json), Ok(Err(failure)), 1, arms.started_at, None).await;
+        let recorded: Result<(), Failure> =
+            call.record(crate::__outcome!(Result<(), Failure>, json), Ok(Err(failure)), 1, arms.started_at, None).await;
         if recorded.is_err_and(|arm| arm.message() != number.to_string()) {
             return never().await;
         }

@@ -19,17 +19,16 @@ mod step;
 mod stop;
 
 pub use ambient::{cancelled, idempotency_key, now, random, uuid, workflow_id};
-pub(crate) use body::LONG;
+pub use concurrent::map;
 #[doc(hidden)]
 pub use concurrent::{Arms, arm, concurrent, try_arm};
-pub use concurrent::map;
 pub(crate) use context::{Context, ContextParts};
 pub(crate) use misuse::misuse;
 pub(crate) use panic::{install_hook, words};
 pub use plain::plain;
 pub use random::{Random, Uuid};
 pub use retry::RetryPolicy;
-pub(crate) use scope::{Branch, Scope, entered, in_scope, mark_present, present, scope};
-pub(crate) use services::{Limits, Services, StateMap};
+pub(crate) use scope::{Branch, Scope, entered, in_scope, mark_present, scope};
+pub(crate) use services::{EventHook, Limits, Services, StateMap};
 pub use step::{StepDef, StepFuture, StepMeta, step};
 pub(crate) use stop::{Stop, StopReason};

@@ -59,7 +59,16 @@ mod tests {
 
     #[test]
     fn jitter_takes_at_most_half() {
-        let policy = RetryPolicy { jitter: true, ..RetryPolicy { max_attempts: 3, initial: Duration::from_secs(10), factor: 1.0, max: Duration::from_secs(10), jitter: true } };
+        let policy = RetryPolicy {
+            jitter: true,
+            ..RetryPolicy {
+                max_attempts: 3,
+                initial: Duration::from_secs(10),
+                factor: 1.0,
+                max: Duration::from_secs(10),
+                jitter: true,
+            }
+        };
         for _ in 0..1_000 {
             let delay = policy.delay(1);
             assert!(delay >= Duration::from_secs(5) && delay <= Duration::from_secs(10));

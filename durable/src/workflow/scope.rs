@@ -25,16 +25,9 @@ static DEFAULT: AtomicBool = AtomicBool::new(false);
 #[derive(Clone)]
 pub(crate) enum Scope {
     /// In the body of a workflow.
-    Body {
-        context: Arc<Context>,
-        branch: Arc<Branch>,
-    },
+    Body { context: Arc<Context>, branch: Arc<Branch> },
     /// In the body of a step: a leaf.
-    Step {
-        context: Arc<Context>,
-        key: StepKey,
-        name: &'static str,
-    },
+    Step { context: Arc<Context>, key: StepKey, name: &'static str },
     /// Under [`plain`](crate::plain): nothing is recorded.
     Plain,
 }

@@ -126,11 +126,21 @@ pub(super) enum Begin<R> {
 
 impl Call {
     /// Claims a key in the current branch; `None` where calls run plainly.
-    pub(super) fn claim(meta: StepMeta, kind: &'static str, args_hash: Option<u64>, site: &'static Location<'static>) -> Option<Self> {
+    pub(super) fn claim(
+        meta: StepMeta,
+        kind: &'static str,
+        args_hash: Option<u64>,
+        site: &'static Location<'static>,
+    ) -> Option<Self> {
         match scope() {
-            Some(Scope::Body { context, branch }) => {
-                Some(Self { context, key: branch.claim(), meta, kind, args_hash: args_hash.map(u64::cast_signed), site })
-            }
+            Some(Scope::Body { context, branch }) => Some(Self {
+                context,
+                key: branch.claim(),
+                meta,
+                kind,
+                args_hash: args_hash.map(u64::cast_signed),
+                site,
+            }),
             Some(Scope::Step { name, .. }) => misuse(
                 &format!("`{}` was called inside the body of step `{name}`", meta.name),
                 site,
@@ -246,7 +256,13 @@ impl Call {
     }
 
     /// Records a failed attempt, and gives back when the next is due; `None` if the workflow is not to go on.
-    async fn record_retry(&self, progress: &Progress, started_at: Micros, failure: &Failure, delay: Duration) -> Option<Micros> {
+    async fn record_retry(
+        &self,
+        progress: &Progress,
+        started_at: Micros,
+        failure: &Failure,
+        delay: Duration,
+    ) -> Option<Micros> {
         let ended_at = self.context.services.clock.now();
         let next = ended_at.saturating_add(i64::try_from(delay.as_micros()).unwrap_or(i64::MAX));
         let error = printable(failure.chain());
@@ -367,7 +383,11 @@ impl Call {
                     }
                 },
                 Ok(Verdict::Refused(error)) => {
-                    let failure = Failure::permanent(format!("the outcome of step `{}` was refused: {}", self.meta.name, error.again()));
+                    let failure = Failure::permanent(format!(
+                        "the outcome of step `{}` was refused: {}",
+                        self.meta.name,
+                        error.again()
+                    ));
                     (outcome, own) = (Outcome::failure(&failure.with_kind(FailureKind::Payload)), false);
                 }
                 _ => return None,
@@ -379,7 +399,8 @@ impl Call {
     fn encode<R>(&self, codec: OutcomeCodec<R>, value: &R) -> Result<(Outcome, R), Failure> {
         let name = self.meta.name;
         let refuse = |why: String| Failure::permanent(why).with_kind(FailureKind::Payload);
-        let outcome = (codec.encode)(value).map_err(|error| refuse(format!("the outcome of step `{name}` can't be recorded: {error}")))?;
+        let outcome = (codec.encode)(value)
+            .map_err(|error| refuse(format!("the outcome of step `{name}` can't be recorded: {error}")))?;
         let (size, limits) = (outcome.payload().len(), self.context.services.limits);
         if size > limits.payload_max {
             return Err(refuse(format!(
@@ -388,10 +409,16 @@ impl Call {
             )));
         }
         if size > limits.payload_warn {
-            tracing::warn!(workflow_id = &*self.context.workflow_id, step = name, size, "the outcome of a step is large");
+            tracing::warn!(
+                workflow_id = &*self.context.workflow_id,
+                step = name,
+                size,
+                "the outcome of a step is large"
+            );
         }
-        let copy = (codec.decode)(&outcome)
-            .map_err(|error| refuse(format!("the outcome of step `{name}` does not read back as it was written: {error}")))?;
+        let copy = (codec.decode)(&outcome).map_err(|error| {
+            refuse(format!("the outcome of step `{name}` does not read back as it was written: {error}"))
+        })?;
         Ok((outcome, copy))
     }
 

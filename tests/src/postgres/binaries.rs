@@ -39,9 +39,7 @@ fn newest_installed() -> Option<PathBuf> {
             let name = entry.file_name();
             let version = name.to_str().and_then(|name| name.strip_prefix(prefix)?.parse().ok());
             let folders = [entry.path().join("bin"), entry.path()];
-            if let (Some(version), Some(folder)) =
-                (version, folders.into_iter().find(|folder| complete(folder)))
-            {
+            if let (Some(version), Some(folder)) = (version, folders.into_iter().find(|folder| complete(folder))) {
                 found.push((version, folder));
             }
         }

@@ -143,8 +143,7 @@ impl Cluster {
         );
         // Later lines win, so another try with another port only adds to the file.
         let file = OpenOptions::new().append(true).open(self.folder.join("data/postgresql.conf"));
-        file.and_then(|mut file| file.write_all(settings.as_bytes()))
-            .expect("the new cluster has a configuration");
+        file.and_then(|mut file| file.write_all(settings.as_bytes())).expect("the new cluster has a configuration");
     }
 
     fn start_command(&self) -> Command {
@@ -181,10 +180,7 @@ fn make_folder() -> PathBuf {
     let template = parent.join("durable-postgres-XXXXXX").display().to_string();
     let made = output(as_server_user(Path::new("mktemp"), &["-d", &template]));
     let words = String::from_utf8_lossy(&made.stderr);
-    assert!(
-        made.status.success(),
-        "can't make a folder for Postgres (as root that needs a user `postgres`): {words}"
-    );
+    assert!(made.status.success(), "can't make a folder for Postgres (as root that needs a user `postgres`): {words}");
     PathBuf::from(String::from_utf8_lossy(&made.stdout).trim())
 }
 

@@ -45,8 +45,7 @@ pub async fn server_url() -> String {
         }
         // Threads of other tests wait here for the one that starts it.
         Err(_) => {
-            blocking(|| SERVER_URL.get_or_init(|| OWN.get_or_init(Cluster::launch).url("postgres")).clone())
-                .await
+            blocking(|| SERVER_URL.get_or_init(|| OWN.get_or_init(Cluster::launch).url("postgres")).clone()).await
         }
     }
 }
@@ -83,19 +82,14 @@ async fn drop_stale_databases(url: &str) {
         let age = born.and_then(|born| SystemTime::now().duration_since(UNIX_EPOCH + born).ok());
         if age.is_some_and(|age| age > STALE) {
             // Another process may drop it at the same moment, or still use it: it is only tidying up.
-            drop(
-                sqlx::raw_sql(AssertSqlSafe(format!("DROP DATABASE IF EXISTS {name}")))
-                    .execute(&mut server)
-                    .await,
-            );
+            drop(sqlx::raw_sql(AssertSqlSafe(format!("DROP DATABASE IF EXISTS {name}"))).execute(&mut server).await);
         }
     }
 }
 
 /// The same URL with another database.
 fn with_database(url: &str, database: &str) -> String {
-    let (address, parameters) =
-        url.split_once('?').map_or((url, None), |(address, rest)| (address, Some(rest)));
+    let (address, parameters) = url.split_once('?').map_or((url, None), |(address, rest)| (address, Some(rest)));
     let authority = address.find("://").map_or(0, |scheme| scheme + 3);
     let end = address[authority..].find('/').map_or(address.len(), |slash| authority + slash);
     let parameters = parameters.map(|parameters| format!("?{parameters}")).unwrap_or_default();

@@ -16,8 +16,7 @@ async fn databases_are_separate_and_durable() {
     let mut one = connect(&one).await;
     sqlx::raw_sql("CREATE TABLE t (id int)").execute(&mut one).await.unwrap();
     let mut other = connect(&other).await;
-    let there: bool =
-        sqlx::query_scalar("SELECT to_regclass('t') IS NOT NULL").fetch_one(&mut other).await.unwrap();
+    let there: bool = sqlx::query_scalar("SELECT to_regclass('t') IS NOT NULL").fetch_one(&mut other).await.unwrap();
     assert!(!there);
     for name in ["fsync", "synchronous_commit", "full_page_writes"] {
         assert_eq!(setting(&mut one, name).await, "on", "{name}");
@@ -31,11 +30,7 @@ async fn all_threads_share_one_server() {
     }
     let url = server_url().await;
     let others: Vec<_> = (0..4)
-        .map(|_| {
-            std::thread::spawn(|| {
-                tokio::runtime::Runtime::new().unwrap().block_on(async { server_url().await })
-            })
-        })
+        .map(|_| std::thread::spawn(|| tokio::runtime::Runtime::new().unwrap().block_on(async { server_url().await })))
         .collect();
     for other in others {
         assert_eq!(other.join().unwrap(), url);

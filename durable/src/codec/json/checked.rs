@@ -188,20 +188,11 @@ impl<'a, S: Serializer> Serializer for Checked<'a, S> {
         inner.serialize_some(&Checked { inner: value, depth, raw, findings })
     }
 
-    fn serialize_unit_variant(
-        self,
-        name: &'static str,
-        index: u32,
-        variant: &'static str,
-    ) -> Result<S::Ok, S::Error> {
+    fn serialize_unit_variant(self, name: &'static str, index: u32, variant: &'static str) -> Result<S::Ok, S::Error> {
         self.inner.serialize_unit_variant(name, index, variant)
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(
-        self,
-        name: &'static str,
-        value: &T,
-    ) -> Result<S::Ok, S::Error> {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, name: &'static str, value: &T) -> Result<S::Ok, S::Error> {
         let Self { inner, depth, raw, findings } = self;
         inner.serialize_newtype_struct(name, &Checked { inner: value, depth, raw, findings })
     }
@@ -228,11 +219,7 @@ impl<'a, S: Serializer> Serializer for Checked<'a, S> {
         self.open(1, None, |inner| inner.serialize_tuple(len))
     }
 
-    fn serialize_tuple_struct(
-        self,
-        name: &'static str,
-        len: usize,
-    ) -> Result<Self::SerializeTupleStruct, S::Error> {
+    fn serialize_tuple_struct(self, name: &'static str, len: usize) -> Result<Self::SerializeTupleStruct, S::Error> {
         self.open(1, None, |inner| inner.serialize_tuple_struct(name, len))
     }
 
@@ -343,11 +330,7 @@ impl<C: ser::SerializeMap> ser::SerializeMap for Open<'_, C> {
 
     /// Only for a `Serialize` that writes key and value apart: by then the key is gone, so the place is a number.
     fn serialize_value<V: Serialize + ?Sized>(&mut self, value: &V) -> Result<(), C::Error> {
-        self.entry(
-            value,
-            |index| Segment::Key(format!("<entry {index}>")),
-            |inner, value| inner.serialize_value(value),
-        )
+        self.entry(value, |index| Segment::Key(format!("<entry {index}>")), |inner, value| inner.serialize_value(value))
     }
 
     fn serialize_entry<K: Serialize + ?Sized, V: Serialize + ?Sized>(

@@ -86,17 +86,9 @@ fn a_nul_comes_back_and_is_told_apart_from_its_escape() {
 
 #[test]
 fn the_bits_of_every_float_come_back() {
-    let special = [
-        1.577_777_777_777_000_1,
-        -0.0,
-        0.0,
-        f64::from_bits(1),
-        -f64::from_bits(0xf_ffff_ffff_ffff),
-        1e23,
-        5e-324,
-    ];
-    let random =
-        std::iter::repeat_with(|| f64::from_bits(fastrand::u64(..))).filter(|v| v.is_finite()).take(20_000);
+    let special =
+        [1.577_777_777_777_000_1, -0.0, 0.0, f64::from_bits(1), -f64::from_bits(0xf_ffff_ffff_ffff), 1e23, 5e-324];
+    let random = std::iter::repeat_with(|| f64::from_bits(fastrand::u64(..))).filter(|v| v.is_finite()).take(20_000);
     let subnormal = std::iter::repeat_with(|| f64::from_bits(fastrand::u64(..) >> 12)).take(5_000);
     for value in special.into_iter().chain(random).chain(subnormal) {
         let back: f64 = from_json(&to_json(&value).unwrap()).unwrap();
@@ -104,9 +96,7 @@ fn the_bits_of_every_float_come_back() {
         let back: Value = from_json(&to_json(&json!([value])).unwrap()).unwrap();
         assert_eq!(back[0].as_f64().unwrap().to_bits(), value.to_bits(), "{value:e}");
     }
-    for value in
-        std::iter::repeat_with(|| f32::from_bits(fastrand::u32(..))).filter(|v| v.is_finite()).take(20_000)
-    {
+    for value in std::iter::repeat_with(|| f32::from_bits(fastrand::u32(..))).filter(|v| v.is_finite()).take(20_000) {
         let back: f32 = from_json(&to_json(&value).unwrap()).unwrap();
         assert_eq!(back.to_bits(), value.to_bits(), "{value:e}");
     }
@@ -136,10 +126,7 @@ fn a_float_that_json_cannot_hold_is_refused_with_its_path() {
 #[test]
 fn a_value_is_as_deep_as_it_reads_back() {
     fn nested(levels: usize) -> Value {
-        (0..levels).fold(
-            Value::Null,
-            |inner, level| if level % 2 == 0 { json!([inner]) } else { json!({"k": inner}) },
-        )
+        (0..levels).fold(Value::Null, |inner, level| if level % 2 == 0 { json!([inner]) } else { json!({"k": inner}) })
     }
     comes_back(nested(127));
     for levels in [128, 200] {
@@ -189,8 +176,7 @@ fn raw_json_passes_untouched_if_it_reads_back() {
 
 #[test]
 fn raw_text_is_checked() {
-    for good in ["null", r#""\u0000""#, "[1, 2.5e3, -0]", r#"{"a": {"b": []}}"#, "1234567890123456789012345"]
-    {
+    for good in ["null", r#""\u0000""#, "[1, 2.5e3, -0]", r#"{"a": {"b": []}}"#, "1234567890123456789012345"] {
         check_json(good).unwrap();
     }
     for bad in ["", "nul", r#""\ud800""#, r#"{"\udc00": 1}"#, "[1,]", "{} {}", "1e999", "\"\u{1}\""] {
@@ -213,9 +199,7 @@ fn an_error_names_its_field_when_writing() {
     assert_eq!(refused((1, Stubborn)), "field `[1]` does not serialize: not today");
     let message = refused(HashMap::from([("m", HashMap::from([((1, 2), 3)]))]));
     assert_eq!(message, "field `m.[1,2]` does not serialize: key must be a string");
-    assert!(
-        refused(HashMap::from([("set", HashMap::from([(1.5_f64.to_bits(), Stubborn)]))])).contains("`set.46")
-    );
+    assert!(refused(HashMap::from([("set", HashMap::from([(1.5_f64.to_bits(), Stubborn)]))])).contains("`set.46"));
 }
 
 #[test]
@@ -226,10 +210,7 @@ fn an_error_names_its_field_when_reading() {
         lines: Vec<Shape>,
     }
     let message = from_json::<Order>(r#"{"lines":["Empty",{"One":"x"}]}"#).unwrap_err().to_string();
-    assert!(
-        message.contains("::Order`: invalid type: string \"x\", expected f64 at line 1 column 28"),
-        "{message}"
-    );
+    assert!(message.contains("::Order`: invalid type: string \"x\", expected f64 at line 1 column 28"), "{message}");
     assert!(message.ends_with(" in field `lines[1].One`"), "{message}");
 }
 

@@ -16,7 +16,12 @@ pub(crate) trait ClaimStore: Send + Sync {
     /// Claims up to `limit` pending workflows whose name and version are among `served`, by priority and then order
     /// of submission. Raises each epoch. Atomic; empty if `lease` is lost. After a lost reply, what was claimed is
     /// found by [`release_orphans`](Self::release_orphans).
-    async fn claim_due(&self, lease: &Lease, served: &[(&'static str, i32)], limit: i64) -> Result<Vec<ClaimedWorkflow>>;
+    async fn claim_due(
+        &self,
+        lease: &Lease,
+        served: &[(&'static str, i32)],
+        limit: i64,
+    ) -> Result<Vec<ClaimedWorkflow>>;
 
     /// Makes running workflows of `executor_id` pending again, except those in `keep`: a graceful end, or claims
     /// whose reply was lost. Not a recovery. Returns how many.

@@ -23,7 +23,12 @@ fn columns(served: &[(&'static str, i32)]) -> (Vec<&'static str>, Vec<i32>) {
 
 #[async_trait]
 impl ClaimStore for PostgresStore {
-    async fn claim_due(&self, lease: &Lease, served: &[(&'static str, i32)], limit: i64) -> Result<Vec<ClaimedWorkflow>> {
+    async fn claim_due(
+        &self,
+        lease: &Lease,
+        served: &[(&'static str, i32)],
+        limit: i64,
+    ) -> Result<Vec<ClaimedWorkflow>> {
         let (names, versions) = columns(served);
         let rows = sqlx::query(self.schema.sql(CLAIM_DUE))
             .bind(&*lease.executor_id)

@@ -19,7 +19,12 @@ const UNSERVED: &str = include_str!("unserved.sqlite.sql");
 
 #[async_trait]
 impl ClaimStore for SqliteStore {
-    async fn claim_due(&self, lease: &Lease, served: &[(&'static str, i32)], limit: i64) -> Result<Vec<ClaimedWorkflow>> {
+    async fn claim_due(
+        &self,
+        lease: &Lease,
+        served: &[(&'static str, i32)],
+        limit: i64,
+    ) -> Result<Vec<ClaimedWorkflow>> {
         let rows = sqlx::query(CLAIM_DUE)
             .bind(&*lease.executor_id)
             .bind(lease.writer)

@@ -60,7 +60,8 @@ impl ExecutorStore for PostgresStore {
     }
 
     async fn has_suspects(&self, executor_id: &str) -> Result<bool> {
-        let query = sqlx::query(self.schema.sql(HAS_SUSPECTS)).bind(executor_id).bind(i64::from(self.schema.lock_class()));
+        let query =
+            sqlx::query(self.schema.sql(HAS_SUSPECTS)).bind(executor_id).bind(i64::from(self.schema.lock_class()));
         Ok(query.fetch_one(&self.pool).await?.try_get(0)?)
     }
 }
@@ -86,7 +87,10 @@ impl LivenessConnection for PostgresLiveness {
         let taken: bool = query.fetch_one(&mut connection).await?.try_get(0)?;
         if !taken {
             // The server has not noticed yet that our last session is gone; it will.
-            return Err(StoreError::new(StoreErrorKind::Unavailable, "the lock is still held by an earlier session of this executor"));
+            return Err(StoreError::new(
+                StoreErrorKind::Unavailable,
+                "the lock is still held by an earlier session of this executor",
+            ));
         }
         self.connection = Some(connection);
         Ok(())

@@ -119,7 +119,10 @@ fn lock_file(folder: &Path, executor_id: &str) -> PathBuf {
 fn take_lock(folder: &Path, executor_id: &str) -> Result<File> {
     let path = lock_file(folder, executor_id);
     let refused = |error: &dyn std::fmt::Display| {
-        StoreError::new(StoreErrorKind::Permission, format!("the lock file `{}` can't be made: {error}", path.display()))
+        StoreError::new(
+            StoreErrorKind::Permission,
+            format!("the lock file `{}` can't be made: {error}", path.display()),
+        )
     };
     fs::create_dir_all(folder).map_err(|error| refused(&error))?;
     let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(|error| refused(&error))?;
@@ -174,7 +177,8 @@ impl LivenessConnection for SqliteLiveness {
 
     async fn beat(&mut self, question: &BeatQuestion) -> Result<Beat> {
         let mut connection = self.pool.acquire().await?;
-        let alive = sqlx::query(BEAT).bind(&*self.executor_id).bind(now()).execute(&mut *connection).await?.rows_affected() > 0;
+        let alive =
+            sqlx::query(BEAT).bind(&*self.executor_id).bind(now()).execute(&mut *connection).await?.rows_affected() > 0;
         let query = sqlx::query(LOOK).bind(&*self.executor_id).bind(served_json(&question.served));
         let row = query.fetch_one(&mut *connection).await?;
         Ok(Beat {

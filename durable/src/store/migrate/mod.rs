@@ -53,7 +53,9 @@ fn plan(migrations: &[Migration], stored: i32, migrate: bool) -> Result<Plan> {
     if !migrate {
         return Err(StoreError::new(
             StoreErrorKind::Schema,
-            format!("the database has durable's schema {stored}, this build needs {needed}: start once with migrations on"),
+            format!(
+                "the database has durable's schema {stored}, this build needs {needed}: start once with migrations on"
+            ),
         ));
     }
     Ok(Plan::Above(stored))

@@ -8,8 +8,8 @@ use sqlx::{Connection, Row};
 use super::{CancelAnswer, ResumeAnswer, WorkflowStore};
 use crate::codec::Outcome;
 use crate::model::{ResumeKeys, StoredInput, WorkflowState, WorkflowStatus, set_aside};
-use crate::store::postgres::{PostgresStore, payload_of, result_of, workflow_state};
 use crate::store::Result;
+use crate::store::postgres::{PostgresStore, payload_of, result_of, workflow_state};
 
 const WORKFLOW: &str = include_str!("workflow.postgres.sql");
 const PAYLOAD: &str = include_str!("payload.postgres.sql");
@@ -52,7 +52,9 @@ impl WorkflowStore for PostgresStore {
             }
             match self.workflow(id).await? {
                 None => return Ok(CancelAnswer::Missing),
-                Some(state) if state.write_id == write_id => return Ok(CancelAnswer::Cancelled { interrupted: state.executor_id }),
+                Some(state) if state.write_id == write_id => {
+                    return Ok(CancelAnswer::Cancelled { interrupted: state.executor_id });
+                }
                 Some(state) if state.status.has_ended() => return Ok(CancelAnswer::Ended(Box::new(state))),
                 // Another executor claimed it in between.
                 Some(_) => {}
@@ -65,13 +67,16 @@ impl WorkflowStore for PostgresStore {
         let mut connection = self.connection().await?;
         let mut tx = connection.begin().await?;
         sqlx::query(self.schema.sql(RESUME_LOCK)).bind(id).execute(&mut *tx).await?;
-        let changed = sqlx::query(self.schema.sql(RESUME)).bind(id).bind(write_id).execute(&mut *tx).await?.rows_affected();
+        let changed =
+            sqlx::query(self.schema.sql(RESUME)).bind(id).bind(write_id).execute(&mut *tx).await?.rows_affected();
         if changed == 0 {
             tx.rollback().await?;
             connection.close().await.ok();
             return Ok(match self.workflow(id).await? {
                 None => ResumeAnswer::Missing,
-                Some(state) if state.write_id == write_id && state.status == WorkflowStatus::Pending => ResumeAnswer::Resumed,
+                Some(state) if state.write_id == write_id && state.status == WorkflowStatus::Pending => {
+                    ResumeAnswer::Resumed
+                }
                 Some(state) => ResumeAnswer::Refused(Box::new(state)),
             });
         }

@@ -53,7 +53,9 @@ impl WorkflowStore for SqliteStore {
                 drop(tx);
                 return Ok(match self.workflow(id).await? {
                     None => CancelAnswer::Missing,
-                    Some(state) if state.write_id == write_id => CancelAnswer::Cancelled { interrupted: state.executor_id },
+                    Some(state) if state.write_id == write_id => {
+                        CancelAnswer::Cancelled { interrupted: state.executor_id }
+                    }
                     Some(state) => CancelAnswer::Ended(Box::new(state)),
                 });
             }
@@ -72,7 +74,9 @@ impl WorkflowStore for SqliteStore {
             drop(tx);
             return Ok(match self.workflow(id).await? {
                 None => ResumeAnswer::Missing,
-                Some(state) if state.write_id == write_id && state.status == WorkflowStatus::Pending => ResumeAnswer::Resumed,
+                Some(state) if state.write_id == write_id && state.status == WorkflowStatus::Pending => {
+                    ResumeAnswer::Resumed
+                }
                 Some(state) => ResumeAnswer::Refused(Box::new(state)),
             });
         }

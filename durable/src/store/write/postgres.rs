@@ -117,14 +117,16 @@ impl WriterConnection for PostgresWriter {
 
     async fn inspect(&mut self, ops: &[Op]) -> Result<Vec<Inspected>> {
         let ids: Vec<&str> = ops.iter().map(|op| &**op.workflow_id()).collect();
-        let steps: Vec<&StepOp> = ops.iter().filter_map(|op| if let Op::Step(step) = op { Some(step) } else { None }).collect();
+        let steps: Vec<&StepOp> =
+            ops.iter().filter_map(|op| if let Op::Step(step) = op { Some(step) } else { None }).collect();
         let step_ids: Vec<&str> = steps.iter().map(|step| &*step.workflow_id).collect();
         let branches: Vec<&str> = steps.iter().map(|step| &*step.key.branch).collect();
         let indexes: Vec<i32> = steps.iter().map(|step| step.key.index).collect();
         let (sql_workflows, sql_steps) = (self.schema.sql(INSPECT_WORKFLOWS), self.schema.sql(INSPECT_STEPS));
         let connection = self.connection().await?;
         let workflows = sqlx::query(sql_workflows).bind(&ids).fetch_all(&mut *connection).await?;
-        let stored = sqlx::query(sql_steps).bind(&step_ids).bind(&branches).bind(&indexes).fetch_all(&mut *connection).await?;
+        let stored =
+            sqlx::query(sql_steps).bind(&step_ids).bind(&branches).bind(&indexes).fetch_all(&mut *connection).await?;
         let mut stored = stored.iter();
         let mut found = Vec::with_capacity(ops.len());
         for (op, row) in ops.iter().zip(&workflows) {

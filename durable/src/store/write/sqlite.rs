@@ -29,7 +29,9 @@ impl WriteStore for SqliteStore {
             start: Text::new(START),
             input: Text::new(INPUT),
             step: Text::new(STEP),
-            tolerant_step: Text::new(&STEP.replace("/* tolerate */", "ON CONFLICT (workflow_id, branch, step_index) DO NOTHING")),
+            tolerant_step: Text::new(
+                &STEP.replace("/* tolerate */", "ON CONFLICT (workflow_id, branch, step_index) DO NOTHING"),
+            ),
             attempt: Text::new(ATTEMPT),
             result: Text::new(RESULT),
             settle: Text::new(SETTLE),
@@ -140,7 +142,9 @@ impl WriterConnection for SqliteWriter {
         }
         let mut connection = self.pool.acquire().await?;
         // Steps alone are one statement, which commits by itself.
-        let single = kinds.starts.is_empty() && kinds.settles.is_empty() && (kinds.steps.is_empty() || kinds.attempts.is_empty());
+        let single = kinds.starts.is_empty()
+            && kinds.settles.is_empty()
+            && (kinds.steps.is_empty() || kinds.attempts.is_empty());
         if single && kinds.steps.len().max(kinds.attempts.len()) <= LENGTHS[LENGTHS.len() - 1] {
             return self.write_kinds(&mut connection, &kinds, tolerate).await;
         }
@@ -159,7 +163,8 @@ impl WriterConnection for SqliteWriter {
             let row = sqlx::query(INSPECT_WORKFLOWS).bind(&**op.workflow_id()).fetch_optional(&mut *connection).await?;
             inspected.workflow = row.as_ref().map(workflow_state).transpose()?;
             if let Op::Step(step) = op {
-                let query = sqlx::query(INSPECT_STEPS).bind(&*step.workflow_id).bind(&*step.key.branch).bind(step.key.index);
+                let query =
+                    sqlx::query(INSPECT_STEPS).bind(&*step.workflow_id).bind(&*step.key.branch).bind(step.key.index);
                 let row = query.fetch_optional(&mut *connection).await?;
                 inspected.step = row.as_ref().map(step_record).transpose()?;
             }
