@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind};
 
 /// The longest workflow id, in bytes of UTF-8. Every key starts with it, so it bounds the index rows.
-pub const MAX_ID_BYTES: usize = 512;
+pub(crate) const MAX_ID_BYTES: usize = 512;
 
 /// Checks a workflow id given by a caller.
 ///

@@ -81,7 +81,7 @@ fn encode<W: Workflow>(output: &W::Output, limits: Limits) -> Result<Outcome, Fa
             None => return Err(refuse(format!("can't be recorded: {error}"))),
         },
     };
-    let size = outcome.payload().len();
+    let size = outcome.payload().size();
     if size > limits.payload_max {
         return Err(refuse(format!(
             "has {size} bytes, the limit is {}: store it elsewhere and return a reference",

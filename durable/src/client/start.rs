@@ -79,7 +79,7 @@ fn encode<W: Workflow>(engine: &Engine, input: &W::Input) -> Result<Payload, Err
     let refuse =
         |why: String| Error::new(ErrorKind::InvalidPayload, format!("the input of workflow `{}` {why}", W::NAME));
     let payload = W::codec().encode(input).map_err(|error| refuse(format!("can't be recorded: {error}")))?;
-    let (size, limits) = (payload.len(), engine.settings.limits);
+    let (size, limits) = (payload.size(), engine.settings.limits);
     if size > limits.payload_max {
         return Err(refuse(format!(
             "has {size} bytes, the limit is {}: store it elsewhere and pass a reference, or raise the limit",

@@ -15,7 +15,6 @@ pub mod pick;
 mod tests;
 mod view;
 
-pub(crate) use json::{check_json, from_json, to_json};
 pub use outcome::OutcomeCodec;
 pub use view::ErrorView;
 
@@ -70,7 +69,7 @@ pub enum Data {
 
 impl Payload {
     /// The size in bytes, as it counts against the limits.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         match &self.data {
             Data::Text(text) => text.len(),
             Data::Bytes(bytes) => bytes.len(),

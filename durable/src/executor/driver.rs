@@ -227,10 +227,10 @@ impl Future for Driver {
             if fresh && self.poll_lead(cx) {
                 continue;
             }
-            if self.lead.is_none() {
-                if let Some(end) = self.end.take() {
-                    return Poll::Ready(end);
-                }
+            if self.lead.is_none()
+                && let Some(end) = self.end.take()
+            {
+                return Poll::Ready(end);
             }
             return Poll::Pending;
         }

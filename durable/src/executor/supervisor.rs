@@ -220,12 +220,12 @@ impl Engine {
             };
             crash_point("after-claim");
             let all = claimed.len() == slots.len();
-            if !claimed.is_empty() {
-                if let Err(error) = self.run_claimed(identity, claimed, &mut slots).await {
-                    tracing::warn!(error = %crate::writer::Chain(&error), "histories can't be read yet");
-                    own.orphans = true;
-                    return;
-                }
+            if !claimed.is_empty()
+                && let Err(error) = self.run_claimed(identity, claimed, &mut slots).await
+            {
+                tracing::warn!(error = %crate::writer::Chain(&error), "histories can't be read yet");
+                own.orphans = true;
+                return;
             }
             if !all {
                 return;

@@ -70,7 +70,6 @@ pub(crate) struct AttemptOp {
 pub(crate) enum AttemptStatus {
     Running,
     Retrying,
-    Failed,
 }
 
 impl AttemptStatus {
@@ -78,7 +77,6 @@ impl AttemptStatus {
         match self {
             Self::Running => "running",
             Self::Retrying => "retrying",
-            Self::Failed => "failed",
         }
     }
 }
@@ -108,10 +106,10 @@ impl Op {
     /// Bytes that count against the cap of a batch: the payload and a row's worth of columns.
     pub(crate) fn weight(&self) -> usize {
         256 + match self {
-            Self::Start(op) => op.input.len(),
-            Self::Step(op) => op.outcome.payload().len(),
+            Self::Start(op) => op.input.size(),
+            Self::Step(op) => op.outcome.payload().size(),
             Self::Attempt(op) => op.error_message.as_ref().map_or(0, String::len),
-            Self::Settle(op) => op.result.as_ref().map_or(0, |outcome| outcome.payload().len()),
+            Self::Settle(op) => op.result.as_ref().map_or(0, |outcome| outcome.payload().size()),
         }
     }
 }

@@ -9,16 +9,11 @@ use crate::ids::follows;
 /// A workflow row, without payloads.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkflowState {
-    pub(crate) workflow_id: Arc<str>,
     pub(crate) name: String,
-    pub(crate) version: i32,
     pub(crate) status: WorkflowStatus,
     pub(crate) reason: Option<String>,
     pub(crate) error_message: Option<String>,
-    pub(crate) executor_id: Option<String>,
     pub(crate) epoch: i32,
-    pub(crate) attempts: i32,
-    pub(crate) recoveries: i32,
     pub(crate) write_id: i64,
 }
 
@@ -30,8 +25,6 @@ pub(crate) struct ClaimedWorkflow {
     pub(crate) version: i32,
     pub(crate) epoch: i32,
     pub(crate) seed: i64,
-    /// Claims from dead executors since the last recorded step.
-    pub(crate) recoveries: i32,
     /// Absent if somebody removed the payload row.
     pub(crate) input: Option<StoredInput>,
 }

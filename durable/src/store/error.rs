@@ -79,7 +79,7 @@ impl From<sqlx::Error> for StoreError {
                 // Postgres answers with a five-character SQLSTATE, SQLite with its extended result code.
                 let code = db.code().unwrap_or_default();
                 if code.len() == 5
-                    && !code.starts_with(|c: char| c == '-')
+                    && !code.starts_with('-')
                     && db.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_none()
                 {
                     from_sqlstate(&code)
@@ -136,7 +136,7 @@ fn from_sqlite_code(code: i32) -> StoreErrorKind {
         8 => K::ReadOnly,
         13 => K::Full,
         3 | 23 => K::Permission,
-        18 | 19 | 20 => K::Data,
+        18..=20 => K::Data,
         11 | 26 => K::Corrupt,
         1 => K::Schema,
         _ => K::Unavailable,

@@ -37,18 +37,13 @@ macro_rules! readers {
         pub(super) fn workflow_state(row: &$Row) -> Result<crate::model::WorkflowState> {
             let status: String = row.try_get("status")?;
             Ok(crate::model::WorkflowState {
-                workflow_id: row.try_get::<String, _>("workflow_id")?.into(),
                 name: row.try_get("name")?,
-                version: row.try_get("version")?,
                 status: crate::model::WorkflowStatus::parse(&status).ok_or_else(|| {
                     StoreError::new(StoreErrorKind::Corrupt, format!("unknown workflow status `{status}`"))
                 })?,
                 reason: row.try_get("reason")?,
                 error_message: row.try_get("error_message")?,
-                executor_id: row.try_get("executor_id")?,
                 epoch: row.try_get("epoch")?,
-                attempts: row.try_get("attempts")?,
-                recoveries: row.try_get("recoveries")?,
                 write_id: row.try_get("write_id")?,
             })
         }

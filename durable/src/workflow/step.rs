@@ -71,10 +71,10 @@ impl<F: Future> Future for StepFuture<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<F::Output> {
         let this = self.project();
-        if let Some((context, site)) = this.home {
-            if !is_body_of(context) {
-                misuse("a step was polled outside of its workflow", site, POLLED_ELSEWHERE);
-            }
+        if let Some((context, site)) = this.home
+            && !is_body_of(context)
+        {
+            misuse("a step was polled outside of its workflow", site, POLLED_ELSEWHERE);
         }
         this.future.poll(cx)
     }
@@ -401,7 +401,7 @@ impl Call {
         let refuse = |why: String| Failure::permanent(why).with_kind(FailureKind::Payload);
         let outcome = (codec.encode)(value)
             .map_err(|error| refuse(format!("the outcome of step `{name}` can't be recorded: {error}")))?;
-        let (size, limits) = (outcome.payload().len(), self.context.services.limits);
+        let (size, limits) = (outcome.payload().size(), self.context.services.limits);
         if size > limits.payload_max {
             return Err(refuse(format!(
                 "the outcome of step `{name}` has {size} bytes, the limit is {}: store it elsewhere and return a reference, or raise the limit",

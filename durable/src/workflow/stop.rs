@@ -78,11 +78,6 @@ impl Stop {
         self.driver.register(waker);
     }
 
-    /// Wakes the driver to look again.
-    pub(crate) fn wake(&self) {
-        self.driver.wake();
-    }
-
     /// Resolves when a stop is requested.
     pub(crate) async fn requested(&self) {
         loop {

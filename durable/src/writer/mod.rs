@@ -121,13 +121,13 @@ impl Writer {
     /// Queues an operation. If nothing else waits and the connection is free, gives back the future that writes it:
     /// the caller, an engine task, drives that future to its end.
     pub(crate) fn submit(&self, pending: Pending) -> Option<BoxFuture<'static, ()>> {
-        if self.lane.queued.load(Ordering::Acquire) == 0 {
-            if let Ok(mut connection) = Arc::clone(&self.lane.connection).try_lock_owned() {
-                let lane = Arc::clone(&self.lane);
-                return Some(Box::pin(async move {
-                    flush::flush(&mut **connection, Batch::of(pending), &lane.health).await;
-                }));
-            }
+        if self.lane.queued.load(Ordering::Acquire) == 0
+            && let Ok(mut connection) = Arc::clone(&self.lane.connection).try_lock_owned()
+        {
+            let lane = Arc::clone(&self.lane);
+            return Some(Box::pin(async move {
+                flush::flush(&mut **connection, Batch::of(pending), &lane.health).await;
+            }));
         }
         self.enqueue(pending);
         None

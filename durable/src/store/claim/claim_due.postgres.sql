@@ -12,4 +12,4 @@ UPDATE durable.workflows w
 SET status = 'running', reason = NULL, executor_id = $1, epoch = w.epoch + 1, attempts = greatest(w.attempts, 1),
     started_at = coalesce(w.started_at, clock_timestamp()), updated_at = clock_timestamp()
 FROM due WHERE w.workflow_id = due.workflow_id
-RETURNING w.workflow_id, w.name, w.version, w.epoch, w.seed, w.recoveries
+RETURNING w.workflow_id, w.name, w.version, w.epoch, w.seed

@@ -8,4 +8,4 @@ WHERE submission IN (
     WHERE status = 'pending' AND EXISTS (SELECT 1 FROM writers WHERE executor_id = ?1 AND writer = ?2 AND epoch = ?3)
       AND (name, version) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?4))
     ORDER BY priority, submission LIMIT ?5)
-RETURNING workflow_id, name, version, epoch, seed, recoveries
+RETURNING workflow_id, name, version, epoch, seed

@@ -47,7 +47,6 @@ impl ClaimStore for PostgresStore {
                 version: row.try_get("version")?,
                 epoch: row.try_get("epoch")?,
                 seed: row.try_get("seed")?,
-                recoveries: row.try_get("recoveries")?,
                 input: None,
             });
         }

@@ -42,7 +42,6 @@ impl ClaimStore for SqliteStore {
                 version: row.try_get("version")?,
                 epoch: row.try_get("epoch")?,
                 seed: row.try_get("seed")?,
-                recoveries: row.try_get("recoveries")?,
                 input: None,
             });
         }

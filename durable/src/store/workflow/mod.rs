@@ -39,11 +39,8 @@ pub(crate) trait WorkflowStore: Send + Sync {
 /// What became of a cancel.
 #[derive(Debug)]
 pub(crate) enum CancelAnswer {
-    /// It is cancelled now; `interrupted` names the executor that ran it.
-    Cancelled {
-        /// The executor that ran it, if one did.
-        interrupted: Option<String>,
-    },
+    /// It is cancelled now.
+    Cancelled,
     /// It had ended before.
     Ended(Box<WorkflowState>),
     /// There is no such workflow.

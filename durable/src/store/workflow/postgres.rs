@@ -47,14 +47,12 @@ impl WorkflowStore for PostgresStore {
     async fn cancel(&self, id: &str, reason: &str, write_id: i64) -> Result<CancelAnswer> {
         loop {
             let query = sqlx::query(self.schema.sql(CANCEL)).bind(id).bind(reason).bind(write_id);
-            if let Some(row) = query.fetch_optional(&self.pool).await? {
-                return Ok(CancelAnswer::Cancelled { interrupted: row.try_get(0)? });
+            if query.fetch_optional(&self.pool).await?.is_some() {
+                return Ok(CancelAnswer::Cancelled);
             }
             match self.workflow(id).await? {
                 None => return Ok(CancelAnswer::Missing),
-                Some(state) if state.write_id == write_id => {
-                    return Ok(CancelAnswer::Cancelled { interrupted: state.executor_id });
-                }
+                Some(state) if state.write_id == write_id => return Ok(CancelAnswer::Cancelled),
                 Some(state) if state.status.has_ended() => return Ok(CancelAnswer::Ended(Box::new(state))),
                 // Another executor claimed it in between.
                 Some(_) => {}

@@ -53,9 +53,7 @@ impl WorkflowStore for SqliteStore {
                 drop(tx);
                 return Ok(match self.workflow(id).await? {
                     None => CancelAnswer::Missing,
-                    Some(state) if state.write_id == write_id => {
-                        CancelAnswer::Cancelled { interrupted: state.executor_id }
-                    }
+                    Some(state) if state.write_id == write_id => CancelAnswer::Cancelled,
                     Some(state) => CancelAnswer::Ended(Box::new(state)),
                 });
             }
@@ -64,7 +62,7 @@ impl WorkflowStore for SqliteStore {
             sqlx::query(INTERRUPT).bind(executor).execute(&mut *tx).await?;
         }
         tx.commit().await?;
-        Ok(CancelAnswer::Cancelled { interrupted })
+        Ok(CancelAnswer::Cancelled)
     }
 
     async fn resume(&self, id: &str, write_id: i64) -> Result<ResumeAnswer> {

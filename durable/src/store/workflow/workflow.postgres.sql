@@ -1,3 +1,3 @@
 -- One workflow, by workflows_pkey. $1 id
-SELECT workflow_id, name, version, status, reason, error_message, executor_id, epoch, attempts, recoveries, write_id
+SELECT name, status, reason, error_message, epoch, write_id
 FROM durable.workflows WHERE workflow_id = $1

@@ -1,3 +1,3 @@
 -- One workflow, by its id. ?1 id
-SELECT workflow_id, name, version, status, reason, error_message, executor_id, epoch, attempts, recoveries, write_id
+SELECT name, status, reason, error_message, epoch, write_id
 FROM workflows WHERE workflow_id = ?1

@@ -134,12 +134,11 @@ impl WriterConnection for PostgresWriter {
             if row.try_get::<Option<String>, _>("workflow_id")?.is_some() {
                 inspected.workflow = Some(workflow_state(row)?);
             }
-            if matches!(op, Op::Step(_)) {
-                if let Some(row) = stored.next() {
-                    if row.try_get::<Option<String>, _>("workflow_id")?.is_some() {
-                        inspected.step = Some(step_record(row)?);
-                    }
-                }
+            if matches!(op, Op::Step(_))
+                && let Some(row) = stored.next()
+                && row.try_get::<Option<String>, _>("workflow_id")?.is_some()
+            {
+                inspected.step = Some(step_record(row)?);
             }
             found.push(inspected);
         }

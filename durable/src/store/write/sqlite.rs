@@ -117,14 +117,13 @@ impl SqliteWriter {
     async fn write_kinds(&self, connection: &mut SqliteConnection, kinds: &Kinds<'_>, tolerate: bool) -> Result<Tally> {
         let (lease, texts) = (&self.lease, &self.texts);
         let step = if tolerate { &texts.tolerant_step } else { &texts.step };
-        let mut tally = Tally::default();
-        tally.starts = write(connection, lease, &texts.start, 6, &kinds.starts, add_start).await?;
+        let starts = write(connection, lease, &texts.start, 6, &kinds.starts, add_start).await?;
         write(connection, lease, &texts.input, 4, &kinds.starts, add_input).await?;
-        tally.steps = write(connection, lease, step, 20, &kinds.steps, add_step).await?;
-        tally.attempts = write(connection, lease, &texts.attempt, 11, &kinds.attempts, add_attempt).await?;
+        let steps = write(connection, lease, step, 20, &kinds.steps, add_step).await?;
+        let attempts = write(connection, lease, &texts.attempt, 11, &kinds.attempts, add_attempt).await?;
         write(connection, lease, &texts.result, 6, &kinds.settles, add_result).await?;
-        tally.settles = write(connection, lease, &texts.settle, 6, &kinds.settles, add_settle).await?;
-        Ok(tally)
+        let settles = write(connection, lease, &texts.settle, 6, &kinds.settles, add_settle).await?;
+        Ok(Tally { starts, steps, attempts, settles })
     }
 }
 
