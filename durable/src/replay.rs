@@ -3,7 +3,7 @@
 //! Guarantees that a recorded outcome goes only to the call that recorded it: same branch, same index, same kind and
 //! name. Call sites are shown and never compared, since a comment shifts lines. Layer: above the model.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ use crate::model::{HistoryRows, Micros, StepRecord};
 pub(crate) struct History {
     steps: HashMap<(Arc<str>, i32), StepRecord>,
     progress: HashMap<(Arc<str>, i32), Progress>,
+    /// Calls that opened branches, known by the rows in their arms.
+    opened: HashSet<(Arc<str>, i32)>,
     last_seq: i64,
 }
 
@@ -76,6 +78,7 @@ impl History {
         }
         for row in rows.steps {
             history.last_seq = history.last_seq.max(row.seq);
+            history.opened.extend(openers(&row.branch));
             history.steps.insert((Arc::clone(&row.branch), row.step_index), row);
         }
         history
@@ -97,6 +100,16 @@ impl History {
             return Decision::Run(Progress::default());
         }
         let at = (Arc::clone(&request.key.branch), request.key.index);
+        if request.kind != RACE && self.opened.contains(&at) {
+            return Decision::Blocked(format!(
+                "diverged at {}: recorded are arms of a `join!`, `try_join!` or `map`, requested is {} (called at {}, defined \
+                 at {}){USUAL_CAUSE}",
+                request.key,
+                call(request.kind, request.name),
+                request.call_site,
+                request.definition_site,
+            ));
+        }
         let Some(record) = self.steps.get(&at) else {
             return Decision::Run(self.progress.get(&at).copied().unwrap_or_default());
         };
@@ -137,12 +150,24 @@ impl History {
                 let _ = write!(text, "; recorded {word} it: {}", call(&record.kind, &record.step_name));
             }
         }
-        text.push_str(
-            "; usual cause: the code changed under a running workflow, or it branches on something that is not recorded, \
-             such as time, randomness or the order of a HashMap; deploy code that makes the recorded call here, then resume the workflow",
-        );
+        text.push_str(USUAL_CAUSE);
         text
     }
+}
+
+/// What the kind of a concurrent call is recorded as, if it is recorded at all.
+pub(crate) const RACE: &str = "race";
+
+const USUAL_CAUSE: &str = "; usual cause: the code changed under a running workflow, or it branches on something that is not \
+     recorded, such as time, randomness or the order of a HashMap; deploy code that makes the recorded call here, then resume \
+     the workflow";
+
+/// The calls that opened a branch and those around it.
+fn openers(branch: &str) -> Vec<(Arc<str>, i32)> {
+    let parts: Vec<&str> = branch.split('.').collect();
+    // The path alternates: an index, then an arm.
+    let indexes = (0..parts.len()).step_by(2);
+    indexes.filter_map(|at| Some((parts[..at].join(".").into(), parts[at].parse().ok()?))).collect()
 }
 
 fn call(kind: &str, name: &str) -> String {

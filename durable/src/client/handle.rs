@@ -87,18 +87,19 @@ impl<W: Workflow> WorkflowHandle<W> {
         let _tidy = Tidy(self);
         let mut told = told.unwrap_or_else(|| self.engine.endings.wait(&self.id));
         loop {
-            if ask {
+            // Where it runs here its end is told, and the database need not be asked.
+            if ask && !self.engine.runs_here(&self.id) {
                 let state = self.state().await?;
                 if state.status.is_settled() {
                     return self.read(&state).await;
                 }
+                pause = (pause * 2).min(self.engine.settings.poll);
             }
-            let patience = if ask { pause } else { self.engine.settings.poll };
-            match tokio::time::timeout(patience.mul_f64(0.75 + fastrand::f64() / 2.0), &mut told).await {
+            match tokio::time::timeout(pause.mul_f64(0.75 + fastrand::f64() / 2.0), &mut told).await {
                 Ok(Ok(Ending { outcome: Some(outcome), .. })) => return self.decode(&outcome),
                 // Told without an outcome, or by nobody: the row says more.
                 Ok(_) => told = self.engine.endings.wait(&self.id),
-                Err(_) if ask => pause = (pause * 2).min(self.engine.settings.poll),
+                Err(_) if !ask => pause = self.engine.settings.poll,
                 Err(_) => {}
             }
             ask = true;

@@ -98,7 +98,7 @@ pub(super) async fn drive(engine: Arc<Engine>, job: Job) {
         engine.endings.tell(&context.workflow_id, &ending);
     }
     drop(slot);
-    engine.wake();
+    engine.slot_is_free();
 }
 
 struct Driver {

@@ -34,6 +34,8 @@ pub(crate) struct Engine {
     pub(super) tally: Mutex<Tally>,
     /// The number of the last beat that the supervisor has dealt with.
     pub(super) processed: watch::Sender<u64>,
+    /// Whether more is pending than there was room for when somebody last looked.
+    pub(super) backlog: AtomicBool,
     /// Whether others may be taken over yet.
     pub(super) sweeping: AtomicBool,
     identity: RwLock<Arc<Identity>>,
@@ -149,6 +151,7 @@ impl Engine {
             wake: Notify::new(),
             tally: Mutex::default(),
             processed: watch::channel(0).0,
+            backlog: AtomicBool::new(false),
             sweeping: AtomicBool::new(false),
             identity: RwLock::new(identity),
             closing: AtomicBool::new(false),
@@ -203,6 +206,18 @@ impl Engine {
         let stop: &Stop = &context.stop;
         stop.request(reason);
         true
+    }
+
+    /// A slot is free: the supervisor looks for work if some was left.
+    pub(super) fn slot_is_free(&self) {
+        if self.backlog.load(Ordering::SeqCst) {
+            self.wake();
+        }
+    }
+
+    /// True if the workflow runs in this process, which is then told of its end.
+    pub(crate) fn runs_here(&self, id: &str) -> bool {
+        self.running.stop_of(id).is_some()
     }
 
     /// Makes the supervisor look for work now.

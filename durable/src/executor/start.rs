@@ -81,6 +81,7 @@ impl Engine {
             Ok(Verdict::Written) => {
                 let _ = told.send(Ok(Started::New));
                 let (Some(slot), Some(entry)) = (slot, entry) else {
+                    self.backlog.store(true, std::sync::atomic::Ordering::SeqCst);
                     self.wake();
                     return;
                 };

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::model::{ClaimedWorkflow, HistoryRows};
 use crate::replay::History;
 use crate::store::executor::DeadExecutor;
-use crate::store::{Result, StoreError};
+use crate::store::{Result, StoreError, in_time};
 use crate::workflow::StopReason;
 
 /// Rows that one statement gives back.
@@ -103,7 +103,7 @@ impl Engine {
             self.one_sweep(deadline + Duration::from_secs(10)).await?;
             let identity = self.identity();
             if Instant::now() >= deadline
-                || !self.store.has_suspects(&identity.executor_id).await.map_err(Error::from)?
+                || !in_time(self.store.has_suspects(&identity.executor_id)).await.map_err(Error::from)?
             {
                 return Ok(lock(&self.tally).clone());
             }
@@ -156,20 +156,20 @@ impl Engine {
 
     /// Bumps the lease rows first, which waits for a statement in flight; then gives back what was owned.
     async fn take_over(&self, dead: &DeadExecutor) -> Result<bool> {
-        if !dead.marked && !self.store.take_over(&dead.executor_id, dead.heartbeat_at).await? {
+        if !dead.marked && !in_time(self.store.take_over(&dead.executor_id, dead.heartbeat_at)).await? {
             return Ok(false);
         }
         crash_point("between-takeover-and-release");
         let max = i32::try_from(self.settings.max_recoveries).unwrap_or(i32::MAX);
         let mut total = 0;
         loop {
-            let released = self.store.release_dead(&dead.executor_id, max, RELEASE_ROWS).await?;
+            let released = in_time(self.store.release_dead(&dead.executor_id, max, RELEASE_ROWS)).await?;
             total += released;
             if released == 0 {
                 break;
             }
         }
-        self.store.mark_released(&dead.executor_id).await?;
+        in_time(self.store.mark_released(&dead.executor_id)).await?;
         if total > 0 {
             tracing::info!(
                 executor = dead.executor_id,
@@ -186,7 +186,7 @@ impl Engine {
         while !self.is_closing() && identity.may_poll() {
             if own.orphans {
                 let keep = self.running.ids();
-                match self.store.release_orphans(&identity.executor_id, &keep).await {
+                match in_time(self.store.release_orphans(&identity.executor_id, &keep)).await {
                     Ok(released) => {
                         own.orphans = false;
                         if released > 0 {
@@ -208,9 +208,13 @@ impl Engine {
             }
             let Ok(limit) = i64::try_from(slots.len()) else { return };
             if limit == 0 {
+                // Whoever gives a slot back asks again.
+                self.backlog.store(true, Ordering::SeqCst);
                 return;
             }
-            let claimed = match self.store.claim_due(&identity.claim_lease, &self.registry.served, limit).await {
+            self.backlog.store(false, Ordering::SeqCst);
+            let claimed = match in_time(self.store.claim_due(&identity.claim_lease, &self.registry.served, limit)).await
+            {
                 Ok(claimed) => claimed,
                 Err(error) => {
                     tracing::warn!(error = %crate::writer::Chain(&error), "a claim was not answered");
@@ -242,7 +246,7 @@ impl Engine {
     ) -> Result<()> {
         for page in claimed.chunks(HISTORY_PAGE) {
             let ids: Vec<Arc<str>> = page.iter().map(|workflow| Arc::clone(&workflow.workflow_id)).collect();
-            let mut histories = self.store.load_histories(&ids).await?;
+            let mut histories = in_time(self.store.load_histories(&ids)).await?;
             crash_point("in-recovery");
             for workflow in page {
                 let rows = histories.remove(&workflow.workflow_id).unwrap_or_default();
@@ -299,7 +303,7 @@ impl Engine {
     async fn stop_what_was_taken(&self, identity: &Arc<Identity>) {
         let running = self.running.all();
         let ids: Vec<Arc<str>> = running.iter().map(|run| Arc::clone(&run.context.workflow_id)).collect();
-        let taken = match self.store.taken_away(&identity.executor_id, &ids).await {
+        let taken = match in_time(self.store.taken_away(&identity.executor_id, &ids)).await {
             Ok(taken) => taken,
             Err(error) => {
                 // Their next write finds out.
@@ -320,7 +324,7 @@ impl Engine {
             return;
         }
         own.unserved_at = Instant::now() + Duration::from_secs(60);
-        if let Ok(unserved) = self.store.unserved(&self.registry.served).await {
+        if let Ok(unserved) = in_time(self.store.unserved(&self.registry.served)).await {
             for (name, version, count) in unserved {
                 tracing::warn!(
                     name,

@@ -2,7 +2,25 @@
 //!
 //! Guarantees that the two drivers' codes are translated at one place. Layer: store.
 
+use std::future::Future;
+use std::time::Duration;
+
 use crate::error::{Error, ErrorKind};
+
+/// How long one question to the database may take. A network that is silent and not broken ends here; what a statement
+/// did by then is unknown, and repeating it is safe.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An answer, or the error that none came.
+pub(crate) async fn in_time<T>(question: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    match tokio::time::timeout(PATIENCE, question).await {
+        Ok(answer) => answer,
+        Err(_) => Err(StoreError::new(
+            StoreErrorKind::Unavailable,
+            format!("the database did not answer within {PATIENCE:?}"),
+        )),
+    }
+}
 
 /// A refused or failed statement.
 #[derive(Debug, thiserror::Error)]

@@ -18,7 +18,7 @@ pub(crate) mod write;
 
 pub(crate) use claim::ClaimStore;
 pub(crate) use connect::{StoreOptions, Target, connect};
-pub(crate) use error::{StoreError, StoreErrorKind};
+pub(crate) use error::{StoreError, StoreErrorKind, in_time};
 pub(crate) use executor::ExecutorStore;
 pub(crate) use step::StepStore;
 pub(crate) use workflow::WorkflowStore;

@@ -4,10 +4,11 @@ use std::future::Future;
 use std::panic::Location;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::call::{Begin, Call};
 use super::misuse::misuse;
 use super::random::{Random, Uuid, derive};
 use super::scope::{Scope, present, scope};
-use super::step::{Begin, Call, StepMeta, guarded};
+use super::step::{StepMeta, guarded};
 
 use crate::ids::StepKey;
 

@@ -12,11 +12,13 @@ use std::task::{Context as TaskContext, Poll};
 
 use futures_util::stream::{FuturesUnordered, Stream};
 
+use super::call::{Call, never};
 use super::scope::{Branch, Scope, in_scope, scope, within};
-use super::step::{Call, StepMeta, never};
+use super::step::StepMeta;
 
 use crate::error::Failure;
 use crate::ids::child_branch;
+use crate::replay::RACE;
 
 /// The arms of one concurrent call. Made by the macros.
 #[doc(hidden)]
@@ -34,10 +36,13 @@ pub struct Arms {
 pub fn concurrent(name: &'static str) -> Arms {
     let meta = StepMeta { name, file: file!(), line: line!(), column: column!() };
     let call = match scope() {
-        Some(Scope::Body { .. }) => Call::claim(meta, "race", None, Location::caller()).map(Arc::new),
+        Some(Scope::Body { .. }) => Call::claim(meta, RACE, None, Location::caller()).map(Arc::new),
         // In a step, or plainly, arms are ordinary futures.
         _ => None,
     };
+    if let Some(call) = &call {
+        call.check();
+    }
     let started_at = call.as_ref().map_or(0, |call| call.clock_now());
     Arms { call, next: AtomicUsize::new(0), decided: AtomicBool::new(false), started_at }
 }
@@ -46,7 +51,7 @@ impl Arms {
     fn scope(&self, arm: usize) -> Option<Scope> {
         self.call
             .as_ref()
-            .map(|call| Scope::Body { context: call.home().0, branch: Branch::new(child_branch(call.key(), arm)) })
+            .map(|call| Scope::Body { context: call.home().0, branch: Branch::new(child_branch(&call.key, arm)) })
     }
 }
 

@@ -5,7 +5,9 @@
 //! pending, and the driver drops the workflow. Layer: above the writer, below the executor.
 
 mod ambient;
+mod attempt;
 mod body;
+mod call;
 mod concurrent;
 mod context;
 mod misuse;

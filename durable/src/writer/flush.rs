@@ -13,7 +13,7 @@ use super::{Health, Verdict};
 use crate::crash::crash_point;
 use crate::model::{Op, WorkflowStatus};
 use crate::store::write::{Inspected, Tally, WriterConnection};
-use crate::store::{Result, StoreErrorKind};
+use crate::store::{Result, StoreErrorKind, in_time};
 
 /// Waits between tries while the database is away or refuses.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -26,7 +26,7 @@ pub(super) async fn flush(connection: &mut dyn WriterConnection, mut batch: Batc
     let mut failures = 0_u32;
     while !batch.ops.is_empty() && !health.is_abandoned() {
         crash_point("before-send");
-        let error = match connection.send(&batch.ops, tolerate).await {
+        let error = match in_time(connection.send(&batch.ops, tolerate)).await {
             Ok(tally) => {
                 crash_point("after-send");
                 if tally == Tally::of(&batch.ops) {
@@ -90,11 +90,11 @@ pub(super) async fn flush(connection: &mut dyn WriterConnection, mut batch: Batc
 
 /// Asks the database about each operation after a count that does not add up. Gives back what has to be sent again.
 async fn judge(connection: &mut dyn WriterConnection, batch: Batch, health: &Health) -> (Batch, Result<()>) {
-    let owned = match connection.renew().await {
+    let owned = match in_time(connection.renew()).await {
         Ok(owned) => owned,
         Err(error) => return (batch, Err(error)),
     };
-    let found = match connection.inspect(&batch.ops).await {
+    let found = match in_time(connection.inspect(&batch.ops)).await {
         Ok(found) => found,
         Err(error) => return (batch, Err(error)),
     };

@@ -41,6 +41,7 @@ impl ExecutorStore for PostgresStore {
             executor_id: Arc::clone(&registration.executor_id),
             number: registration.number,
             connection: None,
+            locked: false,
         })
     }
 
@@ -72,6 +73,19 @@ struct PostgresLiveness {
     executor_id: Arc<str>,
     number: i32,
     connection: Option<PgConnection>,
+    locked: bool,
+}
+
+impl PostgresLiveness {
+    /// Takes the lock if it is free. It is not while the server has yet to notice that our last session is gone: then
+    /// the heartbeat goes on, and the lock is tried again with the next.
+    async fn lock(&mut self) -> Result<()> {
+        let query = sqlx::query("SELECT pg_try_advisory_lock($1, $2)").bind(self.schema.lock_class()).bind(self.number);
+        if let Some(connection) = self.connection.as_mut() {
+            self.locked = query.fetch_one(connection).await?.try_get(0)?;
+        }
+        Ok(())
+    }
 }
 
 fn micros(duration: Duration) -> i64 {
@@ -82,21 +96,15 @@ fn micros(duration: Duration) -> i64 {
 impl LivenessConnection for PostgresLiveness {
     async fn acquire(&mut self) -> Result<()> {
         self.connection = None;
-        let mut connection = connect(&self.options).await?;
-        let query = sqlx::query("SELECT pg_try_advisory_lock($1, $2)").bind(self.schema.lock_class()).bind(self.number);
-        let taken: bool = query.fetch_one(&mut connection).await?.try_get(0)?;
-        if !taken {
-            // The server has not noticed yet that our last session is gone; it will.
-            return Err(StoreError::new(
-                StoreErrorKind::Unavailable,
-                "the lock is still held by an earlier session of this executor",
-            ));
-        }
-        self.connection = Some(connection);
-        Ok(())
+        self.locked = false;
+        self.connection = Some(connect(&self.options).await?);
+        self.lock().await
     }
 
     async fn beat(&mut self, question: &BeatQuestion) -> Result<Beat> {
+        if !self.locked {
+            self.lock().await?;
+        }
         let sql = self.schema.sql(BEAT);
         let (names, versions): (Vec<&str>, Vec<i32>) = question.served.iter().copied().unzip();
         let Some(connection) = self.connection.as_mut() else {
