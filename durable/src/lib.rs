@@ -70,3 +70,7 @@ pub use runtime::{Builder, Recovered, Runtime, init, recover, shutdown};
 pub use workflow::{
     Random, RetryPolicy, StepFuture, Uuid, cancelled, idempotency_key, map, now, plain, random, uuid, workflow_id,
 };
+
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
