@@ -9,11 +9,12 @@ use crate::store::postgres::{PostgresStore, Schema};
 
 /// The version table, named by schema and not by search path, so that a host's own tables are never mistaken for it.
 async fn stored_version(connection: &mut PgConnection, schema: &Schema) -> Result<i32> {
-    let exists: bool = sqlx::query("SELECT to_regclass(format('%I.%I', $1::text, 'migrations')) IS NOT NULL")
-        .bind(schema.name())
-        .fetch_one(&mut *connection)
-        .await?
-        .try_get(0)?;
+    // Not `to_regclass`: that answers from a cache, which does not hear of another session's commit while this one
+    // waits for an advisory lock.
+    let exists =
+        "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+                  WHERE n.nspname = $1 AND c.relname = 'migrations')";
+    let exists: bool = sqlx::query(exists).bind(schema.name()).fetch_one(&mut *connection).await?.try_get(0)?;
     if !exists {
         return Ok(0);
     }
@@ -36,7 +37,7 @@ pub(in crate::store) async fn bring_up(store: &PostgresStore, migrate: bool) -> 
         Plan::Current => return Ok(()),
         Plan::Above(stored) => stored,
     };
-    let exists: bool = sqlx::query("SELECT to_regnamespace(quote_ident($1)) IS NOT NULL")
+    let exists: bool = sqlx::query("SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1)")
         .bind(schema.name())
         .fetch_one(&mut *tx)
         .await?
