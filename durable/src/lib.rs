@@ -66,7 +66,7 @@ pub use error::{Error, ErrorKind, Failure, FailureKind};
 pub use event::Event;
 pub use model::WorkflowStatus;
 pub use registry::Workflow;
-pub use runtime::{Builder, Recovered, Runtime, init, recover, shutdown};
+pub use runtime::{Builder, Recovered, Runtime, Unserved, init, recover, shutdown};
 pub use workflow::{
     Random, RetryPolicy, StepFuture, Uuid, cancelled, idempotency_key, map, now, plain, random, uuid, workflow_id,
 };
