@@ -146,12 +146,16 @@ pub struct Unserved {
 impl fmt::Display for Recovered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = |n: usize| if n == 1 { "" } else { "s" };
-        let Self { workflows, steps, .. } = self;
+        let Self { workflows, steps, unserved, .. } = self;
         write!(
             f,
             "recovered {workflows} workflow{}, {steps} step{} already recorded",
             plural(*workflows),
             plural(*steps)
-        )
+        )?;
+        for Unserved { name, version, workflows } in unserved {
+            write!(f, "; {workflows} of `{name}` version {version} pending, which this program does not have")?;
+        }
+        Ok(())
     }
 }
