@@ -21,7 +21,7 @@ const LEASE: &str = include_str!("lease.postgres.sql");
 
 /// The plan is part of the contract: with the settings of every engine connection this leaves the primary keys as the
 /// only way in, whatever the tables' sizes were when it was made.
-const PINS: &str = "SET plan_cache_mode = force_generic_plan";
+const PINS: &str = "SET plan_cache_mode = force_generic_plan; SET statement_timeout = 0";
 
 impl WriteStore for PostgresStore {
     fn writer(&self, lease: Lease) -> Box<dyn WriterConnection> {
