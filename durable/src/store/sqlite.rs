@@ -79,11 +79,12 @@ impl SqliteStore {
     }
 
     /// Names the file in an error of opening it.
-    fn explain(&self, error: StoreError) -> StoreError {
+    pub(super) fn explain(&self, error: StoreError) -> StoreError {
         match &self.path {
             Some(path) if error.kind != StoreErrorKind::Configuration => {
                 let shown = path.display();
-                let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                // What has no cause in the database is about what it holds.
+                let Some(source) = std::error::Error::source(&error).map(ToString::to_string) else { return error };
                 StoreError::new(
                     error.kind,
                     format!(
