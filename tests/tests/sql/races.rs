@@ -151,3 +151,34 @@ on_both_stores! {
         runtime.shutdown().await;
     }
 }
+
+/// A sweep passes rows by that another session has locked; they are not forgotten if that session gives up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_is_locked_during_a_takeover_is_taken_afterwards() {
+    let url = durable_tests::postgres::fresh_database().await;
+    let dead = runtime(&url).await;
+    dead.enter(async { endless::start(5).id("held").await.unwrap() }).await;
+    let mut connection = connect(&url).await;
+    execute(&mut connection, "BEGIN; SELECT 1 FROM durable.workflows WHERE workflow_id = 'held' FOR UPDATE").await;
+    drop(dead);
+    let heir = runtime(&url).await;
+    heir.recover().await.unwrap();
+    let mut other = connect(&url).await;
+    let voided = "SELECT count(*) FROM durable.executors WHERE status = 'dead'";
+    crate::support::eventually(Duration::from_secs(15), "it was taken over", async || {
+        count(&mut other, voided).await == 1
+    })
+    .await;
+    // Several beats of the heir pass the row by.
+    for _ in 0..3 {
+        heir.recover().await.unwrap();
+    }
+    execute(&mut connection, "ROLLBACK").await;
+    let taken =
+        "SELECT count(*) FROM durable.workflows WHERE workflow_id = 'held' AND status = 'running' AND epoch = 2";
+    crate::support::eventually(Duration::from_secs(15), "the heir runs it", async || {
+        count(&mut other, taken).await == 1
+    })
+    .await;
+    heir.shutdown().await;
+}
