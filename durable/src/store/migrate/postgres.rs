@@ -8,12 +8,12 @@ use crate::store::Result;
 use crate::store::postgres::{PostgresStore, Schema};
 
 /// The version table, named by schema and not by search path, so that a host's own tables are never mistaken for it.
+/// The catalog is read as a table: `to_regclass` answers from a cache that may not have heard yet of what another
+/// process committed while this one waited for the lock.
 async fn stored_version(connection: &mut PgConnection, schema: &Schema) -> Result<i32> {
-    let exists: bool = sqlx::query("SELECT to_regclass(format('%I.%I', $1::text, 'migrations')) IS NOT NULL")
-        .bind(schema.name())
-        .fetch_one(&mut *connection)
-        .await?
-        .try_get(0)?;
+    let exists = "SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+                  WHERE n.nspname = $1 AND c.relname = 'migrations')";
+    let exists: bool = sqlx::query(exists).bind(schema.name()).fetch_one(&mut *connection).await?.try_get(0)?;
     if !exists {
         return Ok(0);
     }
@@ -36,11 +36,8 @@ pub(in crate::store) async fn bring_up(store: &PostgresStore, migrate: bool) -> 
         Plan::Current => return Ok(()),
         Plan::Above(stored) => stored,
     };
-    let exists: bool = sqlx::query("SELECT to_regnamespace(quote_ident($1)) IS NOT NULL")
-        .bind(schema.name())
-        .fetch_one(&mut *tx)
-        .await?
-        .try_get(0)?;
+    let exists = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)";
+    let exists: bool = sqlx::query(exists).bind(schema.name()).fetch_one(&mut *tx).await?.try_get(0)?;
     if !exists {
         // Not IF NOT EXISTS: that asks for the right to create schemas even where a ready-made one is used.
         sqlx::query(AssertSqlSafe(format!("CREATE SCHEMA {}", schema.name()))).execute(&mut *tx).await?;
