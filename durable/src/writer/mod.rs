@@ -167,3 +167,6 @@ async fn run(lane: Arc<Lane>, mut waiting: mpsc::UnboundedReceiver<Pending>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
