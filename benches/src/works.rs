@@ -26,7 +26,7 @@ async fn steps(count: u32) -> u32 {
 
 #[step]
 async fn large(bytes: usize) -> String {
-    "words that compress as prose does, more or less; ".repeat(bytes / 50 + 1)[..bytes].to_owned()
+    "words that compress as prose does, more or less; ".chars().cycle().take(bytes).collect()
 }
 
 #[workflow]
