@@ -17,11 +17,12 @@ pub(crate) fn crash_point(name: &str) {
             None => (wanted, 1),
         })
     });
-    if let Some((wanted, count)) = wanted {
-        if wanted == name && SEEN.fetch_add(1, Ordering::SeqCst) + 1 == *count {
-            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL).ok();
-            std::thread::sleep(std::time::Duration::from_secs(60));
-        }
+    if let Some((wanted, count)) = wanted
+        && wanted == name
+        && SEEN.fetch_add(1, Ordering::SeqCst) + 1 == *count
+    {
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL).ok();
+        std::thread::sleep(std::time::Duration::from_secs(60));
     }
 }
 

@@ -114,25 +114,37 @@ impl Liveness {
     ) {
         let mut ready = Some(ready);
         let mut watching_since = None;
+        let mut last_asked_at = since_boot();
         let mut number = 0;
         let mut failures = 0_u32;
         let mut logged_at = Duration::ZERO;
         while !self.stopping.load(Ordering::SeqCst) && !health.is_lost() {
-            let asked_at = since_boot();
+            let turn = since_boot();
             let patience = every.max(Duration::from_secs(1)) * 10;
             let beat = tokio::time::timeout(patience, async {
                 if watching_since.is_none() {
                     connection.acquire().await?;
                 }
+                // Read behind the wait for a session, in which it saw nothing of the others.
+                let asked_at = since_boot();
+                if asked_at.saturating_sub(last_asked_at) >= question.grace {
+                    // A machine that slept, or a database that hung: the others may have lost the same time.
+                    watching_since = watching_since.map(|_| asked_at);
+                }
+                last_asked_at = asked_at;
                 question.watching = watching_since.map_or(Duration::ZERO, |since| asked_at.saturating_sub(since));
-                connection.beat(&question).await
+                let mut beat = connection.beat(&question).await?;
+                if since_boot().saturating_sub(asked_at) >= question.grace {
+                    beat.dead.retain(|dead| dead.marked);
+                }
+                Ok((asked_at, beat))
             })
             .await
             .unwrap_or_else(|_| {
                 Err(StoreError::new(crate::store::StoreErrorKind::Unavailable, "the heartbeat was not answered"))
             });
             match beat {
-                Ok(beat) => {
+                Ok((asked_at, beat)) => {
                     failures = 0;
                     watching_since.get_or_insert(asked_at);
                     if !beat.alive {
@@ -165,7 +177,7 @@ impl Liveness {
             warn_of_blocking(&roster);
             // A lost session is replaced before others may judge it: well within the grace.
             let wait = if failures == 0 { every } else { every.min(Duration::from_millis(250)) };
-            let wait = wait.mul_f64(0.95 + fastrand::f64() * 0.1).saturating_sub(since_boot().saturating_sub(asked_at));
+            let wait = wait.mul_f64(0.95 + fastrand::f64() * 0.1).saturating_sub(since_boot().saturating_sub(turn));
             tokio::select! {
                 () = self.stop.notified() => {}
                 () = self.hurry.notified() => {}

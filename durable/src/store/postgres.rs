@@ -149,7 +149,8 @@ async fn open(options: &PgConnectOptions) -> std::result::Result<PgConnection, s
             {
                 tracing::debug!(%error, "the database takes no connection for now");
                 tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
-                pause = (pause * 2).min(Duration::from_secs(1));
+                // A heartbeat's session has to be back well within the grace of those that were luckier.
+                pause = (pause * 2).min(Duration::from_millis(200));
             }
             Err(error) => return Err(error),
         }

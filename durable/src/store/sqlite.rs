@@ -30,6 +30,9 @@ pub(super) struct SqliteStore {
     pub(super) locks: Locks,
 }
 
+/// How long a writer waits for another process.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Held lock files by executor.
 pub(super) type Locks = Arc<Mutex<HashMap<String, File>>>;
 
@@ -38,7 +41,7 @@ impl SqliteStore {
         let in_memory = url.starts_with("sqlite::memory:") || url == "sqlite://:memory:";
         let options = SqliteConnectOptions::from_str(url)?
             .create_if_missing(true)
-            .busy_timeout(Duration::from_secs(5))
+            .busy_timeout(BUSY_TIMEOUT)
             .synchronous(SqliteSynchronous::Full)
             .disable_statement_logging();
         // A database in memory has no journal to write ahead to.
@@ -58,8 +61,22 @@ impl SqliteStore {
         let write = pool(1).connect_lazy_with(options.clone());
         let read = if in_memory { write.clone() } else { pool(2).connect_lazy_with(options.clone()) };
         let store = Self { write, read, options, path, locks: Locks::default() };
-        store.check_library().await.map_err(|error| store.explain(error))?;
+        store.open_first().await.map_err(|error| store.explain(error))?;
         Ok(store)
+    }
+
+    /// The first connection turns a new file to WAL. Where several processes do that at once, SQLite answers all but
+    /// one with "busy" and does not wait, whatever the timeout.
+    async fn open_first(&self) -> Result<()> {
+        let give_up_at = tokio::time::Instant::now() + BUSY_TIMEOUT;
+        loop {
+            match self.check_library().await {
+                Err(error) if error.kind == StoreErrorKind::Retry && tokio::time::Instant::now() < give_up_at => {
+                    tokio::time::sleep(Duration::from_millis(5 + fastrand::u64(..20))).await;
+                }
+                done => return done,
+            }
+        }
     }
 
     async fn check_library(&self) -> Result<()> {

@@ -185,3 +185,6 @@ async fn run(lane: Arc<Lane>, mut waiting: mpsc::UnboundedReceiver<Pending>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

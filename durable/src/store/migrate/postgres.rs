@@ -8,9 +8,9 @@ use crate::store::Result;
 use crate::store::postgres::{PostgresStore, Schema};
 
 /// The version table, named by schema and not by search path, so that a host's own tables are never mistaken for it.
+/// The catalog is read as a table: `to_regclass` answers from a cache that may not have heard yet of what another
+/// process committed while this one waited for the lock.
 async fn stored_version(connection: &mut PgConnection, schema: &Schema) -> Result<i32> {
-    // Not `to_regclass`: that answers from a cache, which does not hear of another session's commit while this one
-    // waits for an advisory lock.
     let exists =
         "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
                   WHERE n.nspname = $1 AND c.relname = 'migrations')";
