@@ -12,17 +12,17 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot, watch};
 
-use crate::clock::since_boot;
+use crate::clock::{Reading, since_boot};
 use crate::store::StoreError;
 use crate::store::executor::{Beat, BeatQuestion, LivenessConnection};
 use crate::workflow::Context;
 use crate::writer::Health;
 
-/// A beat, and when it was asked for.
+/// A beat, and what it says of the time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heard {
     pub(super) beat: Beat,
-    pub(super) asked_at: Duration,
+    pub(super) reading: Reading,
     /// Counts the beats.
     pub(super) number: u64,
 }
@@ -121,14 +121,19 @@ impl Liveness {
                     connection.acquire().await?;
                 }
                 question.watching = watching_since.map_or(Duration::ZERO, |since| asked_at.saturating_sub(since));
-                connection.beat(&question).await
+                let sent_at = since_boot();
+                let beat = connection.beat(&question).await?;
+                Ok::<_, StoreError>((
+                    Reading { database: beat.now, asked_at: sent_at, answered_at: since_boot() },
+                    beat,
+                ))
             })
             .await
             .unwrap_or_else(|_| {
                 Err(StoreError::new(crate::store::StoreErrorKind::Unavailable, "the heartbeat was not answered"))
             });
             match beat {
-                Ok(beat) => {
+                Ok((reading, beat)) => {
                     failures = 0;
                     watching_since.get_or_insert(asked_at);
                     if !beat.alive {
@@ -137,7 +142,7 @@ impl Liveness {
                     }
                     self.acknowledged.store(micros(asked_at), Ordering::Release);
                     number += 1;
-                    said.send_replace(Heard { beat, asked_at, number });
+                    said.send_replace(Heard { beat, reading, number });
                     if let Some(ready) = ready.take() {
                         let _ = ready.send(Ok(()));
                     }
