@@ -124,8 +124,8 @@ impl<W: Workflow> WorkflowHandle<W> {
         let write_id = fastrand::i64(..);
         let answer = self.ask(move |store, id| async move { store.cancel(&id, "cancelled", write_id).await }).await?;
         match answer {
-            CancelAnswer::Cancelled => {
-                if !self.engine.stop_here(&self.id, StopReason::Cancelled) {
+            CancelAnswer::Cancelled(at) => {
+                if !self.engine.cancel_here(&self.id, at) {
                     self.engine.endings.tell(&self.id, &Ending { status: WorkflowStatus::Cancelled, outcome: None });
                 }
                 Ok(())

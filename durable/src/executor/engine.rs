@@ -15,6 +15,7 @@ use super::settings::Settings;
 use super::supervisor::{Tally, supervise};
 use crate::clock::{DatabaseClock, since_boot};
 use crate::error::Error;
+use crate::model::Micros;
 use crate::registry::Registry;
 use crate::store::Store;
 use crate::workflow::{Context, EventHook, Services, StateMap, Stop, StopReason, install_hook};
@@ -136,8 +137,7 @@ impl Engine {
         install_hook();
         let running = Arc::new(Running::default());
         let identity = Identity::register(&store, &settings, &registry, roster(&running)).await?;
-        let (now, asked_at) = identity.registered;
-        let clock = DatabaseClock::new(now, asked_at);
+        let clock = DatabaseClock::new(identity.first_reading);
         let services = Arc::new(Services { clock, hook, state, limits: settings.limits });
         let engine = Arc::new(Self {
             slots: Arc::new(Semaphore::new(settings.max_running.min(Semaphore::MAX_PERMITS))),
@@ -183,8 +183,7 @@ impl Engine {
         while !self.is_closing() {
             match Identity::register(&self.store, &self.settings, &self.registry, roster(&self.running)).await {
                 Ok(identity) => {
-                    let (now, asked_at) = identity.registered;
-                    self.services.clock.set(now, asked_at);
+                    self.services.clock.set(identity.first_reading);
                     *self.identity.write().unwrap_or_else(PoisonError::into_inner) = identity;
                     return;
                 }
@@ -218,6 +217,17 @@ impl Engine {
     /// True if the workflow runs in this process, which is then told of its end.
     pub(crate) fn runs_here(&self, id: &str) -> bool {
         self.running.stop_of(id).is_some()
+    }
+
+    /// Tells a workflow that runs here that it is cancelled, since when by the database's clock; `false` if it does not
+    /// run here.
+    pub(crate) fn cancel_here(&self, id: &str, at: Option<Micros>) -> bool {
+        let Some(context) = self.running.stop_of(id) else { return false };
+        if let Some(at) = at {
+            context.cancelled_at.fetch_min(at, Ordering::SeqCst);
+        }
+        context.stop.request(StopReason::Cancelled);
+        true
     }
 
     /// Makes the supervisor look for work now.
