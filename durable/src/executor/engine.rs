@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::model::Micros;
 use crate::registry::Registry;
 use crate::store::Store;
-use crate::workflow::{Context, EventHook, Services, StateMap, Stop, StopReason, install_hook};
+use crate::workflow::{Context, EventHook, Services, StateMap, StopReason, install_hook};
 
 /// What one runtime holds while it lives.
 pub(crate) struct Engine {
@@ -199,14 +199,6 @@ impl Engine {
         self.closing.load(Ordering::SeqCst)
     }
 
-    /// Tells a workflow that runs here to stop; `false` if it does not run here.
-    pub(crate) fn stop_here(&self, id: &str, reason: StopReason) -> bool {
-        let Some(context) = self.running.stop_of(id) else { return false };
-        let stop: &Stop = &context.stop;
-        stop.request(reason);
-        true
-    }
-
     /// A slot is free: the supervisor looks for work if some was left.
     pub(super) fn slot_is_free(&self) {
         if self.backlog.load(Ordering::SeqCst) {
@@ -219,10 +211,15 @@ impl Engine {
         self.running.stop_of(id).is_some()
     }
 
-    /// Tells a workflow that runs here that it is cancelled, since when by the database's clock; `false` if it does not
-    /// run here.
-    pub(crate) fn cancel_here(&self, id: &str, at: Option<Micros>) -> bool {
-        let Some(context) = self.running.stop_of(id) else { return false };
+    /// The run of a workflow in this process.
+    pub(crate) fn run_of(&self, id: &str) -> Option<Arc<Context>> {
+        self.running.stop_of(id)
+    }
+
+    /// Tells a workflow that runs here under `epoch` that it is cancelled, since when by the database's clock; `false`
+    /// if it does not run here. A later run is that of a new attempt, and stays.
+    pub(crate) fn cancel_here(&self, id: &str, epoch: i32, at: Option<Micros>) -> bool {
+        let Some(context) = self.running.stop_of(id).filter(|context| context.epoch == epoch) else { return false };
         if let Some(at) = at {
             context.cancelled_at.fetch_min(at, Ordering::SeqCst);
         }

@@ -48,11 +48,14 @@ impl WorkflowStore for PostgresStore {
         loop {
             let query = sqlx::query(self.schema.sql(CANCEL)).bind(id).bind(reason).bind(write_id);
             if let Some(row) = query.fetch_optional(&self.pool).await? {
-                return Ok(CancelAnswer::Cancelled(Some(row.try_get::<Time, _>("completed_at")?.0)));
+                let at = Some(row.try_get::<Time, _>("completed_at")?.0);
+                return Ok(CancelAnswer::Cancelled { epoch: row.try_get("epoch")?, at });
             }
             match self.workflow(id).await? {
                 None => return Ok(CancelAnswer::Missing),
-                Some(state) if state.write_id == write_id => return Ok(CancelAnswer::Cancelled(None)),
+                Some(state) if state.write_id == write_id => {
+                    return Ok(CancelAnswer::Cancelled { epoch: state.epoch, at: None });
+                }
                 Some(state) if state.status.has_ended() => return Ok(CancelAnswer::Ended(Box::new(state))),
                 // Another executor claimed it in between.
                 Some(_) => {}
