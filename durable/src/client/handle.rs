@@ -124,8 +124,8 @@ impl<W: Workflow> WorkflowHandle<W> {
         let write_id = fastrand::i64(..);
         let answer = self.ask(move |store, id| async move { store.cancel(&id, "cancelled", write_id).await }).await?;
         match answer {
-            CancelAnswer::Cancelled => {
-                if !self.engine.stop_here(&self.id, StopReason::Cancelled) {
+            CancelAnswer::Cancelled { epoch, at } => {
+                if !self.engine.cancel_here(&self.id, epoch, at) {
                     self.engine.endings.tell(&self.id, &Ending { status: WorkflowStatus::Cancelled, outcome: None });
                 }
                 Ok(())
@@ -146,11 +146,15 @@ impl<W: Workflow> WorkflowHandle<W> {
     /// [`ErrorKind::NotFound`] if there is no such run.
     pub async fn resume(&self) -> Result<(), Error> {
         let write_id = fastrand::i64(..);
+        // Looked at before: once it is pending, the run that is found may be that of the new attempt.
+        let former = self.engine.run_of(&self.id);
         let answer = self.ask(move |store, id| async move { store.resume(&id, write_id).await }).await?;
         match answer {
             ResumeAnswer::Resumed => {
                 // A body in its grace belongs to the attempt before.
-                self.engine.stop_here(&self.id, StopReason::Fenced);
+                if let Some(former) = former {
+                    former.stop.request(StopReason::Fenced);
+                }
                 self.engine.wake();
                 Ok(())
             }

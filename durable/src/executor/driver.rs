@@ -36,7 +36,8 @@ pub(super) struct Job {
     pub(super) entry: &'static WorkflowEntry,
     pub(super) epoch: i32,
     pub(super) seed: i64,
-    pub(super) input: Option<StoredInput>,
+    /// Or why there is none.
+    pub(super) input: Result<StoredInput, String>,
     pub(super) history: History,
     /// True if it comes from a claim and not from its own start.
     pub(super) recovered: bool,
@@ -69,8 +70,8 @@ pub(super) async fn drive(engine: Arc<Engine>, job: Job) {
         recorded_steps,
     });
     let body = match input {
-        None => Err("its input is missing: the row in workflow_payloads is gone".to_owned()),
-        Some(input) => (entry.begin)(input, engine.services.limits).map_err(|why| {
+        Err(why) => Err(format!("its input {why}")),
+        Ok(input) => (entry.begin)(input, engine.services.limits).map_err(|why| {
             format!("its input can't be decoded as the arguments of today: {why}; deploy code that reads it, or repair the row")
         }),
     };

@@ -15,9 +15,10 @@ use super::settings::Settings;
 use super::supervisor::{Tally, supervise};
 use crate::clock::{DatabaseClock, since_boot};
 use crate::error::Error;
+use crate::model::Micros;
 use crate::registry::Registry;
 use crate::store::Store;
-use crate::workflow::{Context, EventHook, Services, StateMap, Stop, StopReason, install_hook};
+use crate::workflow::{Context, EventHook, Services, StateMap, StopReason, install_hook};
 
 /// What one runtime holds while it lives.
 pub(crate) struct Engine {
@@ -136,8 +137,7 @@ impl Engine {
         install_hook();
         let running = Arc::new(Running::default());
         let identity = Identity::register(&store, &settings, &registry, roster(&running)).await?;
-        let (now, asked_at) = identity.registered;
-        let clock = DatabaseClock::new(now, asked_at);
+        let clock = DatabaseClock::new(identity.first_reading);
         let services = Arc::new(Services { clock, hook, state, limits: settings.limits });
         let engine = Arc::new(Self {
             slots: Arc::new(Semaphore::new(settings.max_running.min(Semaphore::MAX_PERMITS))),
@@ -183,8 +183,7 @@ impl Engine {
         while !self.is_closing() {
             match Identity::register(&self.store, &self.settings, &self.registry, roster(&self.running)).await {
                 Ok(identity) => {
-                    let (now, asked_at) = identity.registered;
-                    self.services.clock.set(now, asked_at);
+                    self.services.clock.set(identity.first_reading);
                     *self.identity.write().unwrap_or_else(PoisonError::into_inner) = identity;
                     return;
                 }
@@ -200,14 +199,6 @@ impl Engine {
         self.closing.load(Ordering::SeqCst)
     }
 
-    /// Tells a workflow that runs here to stop; `false` if it does not run here.
-    pub(crate) fn stop_here(&self, id: &str, reason: StopReason) -> bool {
-        let Some(context) = self.running.stop_of(id) else { return false };
-        let stop: &Stop = &context.stop;
-        stop.request(reason);
-        true
-    }
-
     /// A slot is free: the supervisor looks for work if some was left.
     pub(super) fn slot_is_free(&self) {
         if self.backlog.load(Ordering::SeqCst) {
@@ -218,6 +209,22 @@ impl Engine {
     /// True if the workflow runs in this process, which is then told of its end.
     pub(crate) fn runs_here(&self, id: &str) -> bool {
         self.running.stop_of(id).is_some()
+    }
+
+    /// The run of a workflow in this process.
+    pub(crate) fn run_of(&self, id: &str) -> Option<Arc<Context>> {
+        self.running.stop_of(id)
+    }
+
+    /// Tells a workflow that runs here under `epoch` that it is cancelled, since when by the database's clock; `false`
+    /// if it does not run here. A later run is that of a new attempt, and stays.
+    pub(crate) fn cancel_here(&self, id: &str, epoch: i32, at: Option<Micros>) -> bool {
+        let Some(context) = self.running.stop_of(id).filter(|context| context.epoch == epoch) else { return false };
+        if let Some(at) = at {
+            context.cancelled_at.fetch_min(at, Ordering::SeqCst);
+        }
+        context.stop.request(StopReason::Cancelled);
+        true
     }
 
     /// Makes the supervisor look for work now.

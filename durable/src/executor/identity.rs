@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::liveness::{Liveness, Roster};
 use super::settings::Settings;
+use crate::clock::Reading;
 use crate::registry::Registry;
 use crate::store::executor::BeatQuestion;
 use crate::store::{Lease, Store, StoreError, StoreErrorKind};
@@ -17,8 +18,8 @@ pub(crate) struct Identity {
     writers: Vec<Writer>,
     pub(super) liveness: Arc<Liveness>,
     pub(crate) health: Arc<Health>,
-    /// The database's time at registration, and when it was asked for.
-    pub(super) registered: (crate::model::Micros, std::time::Duration),
+    /// The database's time at the first beat.
+    pub(super) first_reading: Reading,
 }
 
 impl Identity {
@@ -30,7 +31,6 @@ impl Identity {
         roster: Roster,
     ) -> Result<Arc<Self>, StoreError> {
         let executor_id = uuid::Uuid::now_v7().to_string();
-        let asked_at = crate::clock::since_boot();
         let registration = store.register(&executor_id, &settings.name).await?;
         let health = Arc::new(Health::default());
         let question = BeatQuestion {
@@ -41,6 +41,7 @@ impl Identity {
         };
         let connection = store.liveness(&registration);
         let liveness = Liveness::start(connection, question, settings.heartbeat, Arc::clone(&health), roster).await?;
+        let first_reading = liveness.heard.borrow().reading;
         let mut leases = registration.leases.into_iter();
         let claim_lease =
             leases.next().ok_or_else(|| StoreError::new(StoreErrorKind::Corrupt, "the executor has no lease rows"))?;
@@ -52,7 +53,7 @@ impl Identity {
             writers,
             liveness,
             health,
-            registered: (registration.now, asked_at),
+            first_reading,
         }))
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot, watch};
 
-use crate::clock::since_boot;
+use crate::clock::{Reading, since_boot};
 use crate::store::StoreError;
 use crate::store::executor::{Beat, BeatQuestion, LivenessConnection};
 use crate::workflow::Context;
@@ -21,11 +21,11 @@ use crate::writer::Health;
 /// A database that stays away is not silent for longer than this.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
-/// A beat, and when it was asked for.
+/// A beat, and what it says of the time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heard {
     pub(super) beat: Beat,
-    pub(super) asked_at: Duration,
+    pub(super) reading: Reading,
     /// Counts the beats.
     pub(super) number: u64,
 }
@@ -134,17 +134,19 @@ impl Liveness {
                 last_asked_at = asked_at;
                 question.watching = watching_since.map_or(Duration::ZERO, |since| asked_at.saturating_sub(since));
                 let mut beat = connection.beat(&question).await?;
-                if since_boot().saturating_sub(asked_at) >= question.grace {
+                let answered_at = since_boot();
+                if answered_at.saturating_sub(asked_at) >= question.grace {
                     beat.dead.retain(|dead| dead.marked);
                 }
-                Ok((asked_at, beat))
+                Ok::<_, StoreError>((Reading { database: beat.now, asked_at, answered_at }, beat))
             })
             .await
             .unwrap_or_else(|_| {
                 Err(StoreError::new(crate::store::StoreErrorKind::Unavailable, "the heartbeat was not answered"))
             });
             match beat {
-                Ok((asked_at, beat)) => {
+                Ok((reading, beat)) => {
+                    let asked_at = reading.asked_at;
                     failures = 0;
                     watching_since.get_or_insert(asked_at);
                     if !beat.alive {
@@ -153,7 +155,7 @@ impl Liveness {
                     }
                     self.acknowledged.store(micros(asked_at), Ordering::Release);
                     number += 1;
-                    said.send_replace(Heard { beat, asked_at, number });
+                    said.send_replace(Heard { beat, reading, number });
                     if let Some(ready) = ready.take() {
                         let _ = ready.send(Ok(()));
                     }

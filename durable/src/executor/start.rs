@@ -115,7 +115,7 @@ impl Engine {
                     entry,
                     epoch: 1,
                     seed,
-                    input: Some(StoredInput { payload: request.input }),
+                    input: Ok(StoredInput { payload: request.input }),
                     history: History::default(),
                     recovered: false,
                     identity,

@@ -131,7 +131,7 @@ impl Engine {
     }
 
     async fn deal_with(self: &Arc<Self>, identity: &Arc<Identity>, heard: &Heard, own: &mut State) {
-        self.services.clock.set(heard.beat.now, heard.asked_at);
+        self.services.clock.set(heard.reading);
         if heard.beat.interruptions != own.interruptions {
             own.interruptions = heard.beat.interruptions;
             self.stop_what_was_taken(identity).await;

@@ -126,9 +126,9 @@ impl Call {
 
     async fn wait_until(&self, due: Option<Micros>) {
         if let Some(due) = due {
-            let left = due.saturating_sub(self.context.services.clock.now());
-            if let Ok(left) = u64::try_from(left) {
-                tokio::time::sleep(Duration::from_micros(left)).await;
+            // Again, if the estimate of the database's clock has come down meanwhile.
+            while let left @ 1.. = due.saturating_sub(self.context.services.clock.now()) {
+                tokio::time::sleep(Duration::from_micros(left.unsigned_abs())).await;
             }
         }
         if self.context.stop.is_requested() {

@@ -5,6 +5,7 @@
 
 use std::panic::Location;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::body::Running;
 use super::context::Context;
@@ -176,7 +177,7 @@ impl Call {
                 call_site: self.site.to_string().into(),
                 definition_site: self.definition_site().into(),
                 attempts,
-                started_at,
+                started_at: started_at.min(self.context.cancelled_at.load(Ordering::SeqCst)),
                 completed_at: self.context.services.clock.now(),
                 write_id,
             });

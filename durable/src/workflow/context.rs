@@ -25,6 +25,8 @@ pub(crate) struct Context {
     pub(crate) services: Arc<Services>,
     pub(crate) stop: Stop,
     pub(crate) bodies: Bodies,
+    /// When it was cancelled by this process: no body that runs then has started later, whatever the estimate says.
+    pub(crate) cancelled_at: AtomicI64,
     history: Mutex<History>,
     outbox: Mutex<Vec<Pending>>,
     seq: AtomicI64,
@@ -51,6 +53,7 @@ impl Context {
             services,
             stop: Stop::default(),
             bodies: Bodies::default(),
+            cancelled_at: AtomicI64::new(i64::MAX),
             seq: AtomicI64::new(history.last_seq()),
             history: Mutex::new(history),
             outbox: Mutex::default(),

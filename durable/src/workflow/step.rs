@@ -85,7 +85,8 @@ where
         home: call.as_ref().map(Call::home),
         future: async move {
             match call {
-                Some(call) => call.run(def, body).await,
+                // On the heap: this future is a part of the workflow's, and of every caller's in between.
+                Some(call) => Box::pin(call.run(def, body)).await,
                 None => match body() {
                     Some(attempt) => attempt.await,
                     None => never().await,

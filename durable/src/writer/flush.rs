@@ -12,7 +12,7 @@ use super::batch::Batch;
 use super::{Health, Verdict};
 use crate::crash::crash_point;
 use crate::model::{Op, WorkflowStatus};
-use crate::store::write::{Inspected, Tally, WriterConnection};
+use crate::store::write::{Inspected, Renewal, Tally, WriterConnection};
 use crate::store::{Result, StoreErrorKind, in_time};
 
 /// Waits between tries while the database is away or refuses.
@@ -99,33 +99,36 @@ pub(super) async fn flush(connection: &mut dyn WriterConnection, mut batch: Batc
 
 /// Asks the database about each operation after a count that does not add up. Gives back what has to be sent again.
 async fn judge(connection: &mut dyn WriterConnection, batch: Batch, health: &Health) -> (Batch, Result<()>) {
-    let owned = match in_time(connection.renew()).await {
-        Ok(owned) => owned,
+    let renewal = match in_time(connection.renew()).await {
+        Ok(renewal) => renewal,
         Err(error) => return (batch, Err(error)),
     };
     let found = match in_time(connection.inspect(&batch.ops)).await {
         Ok(found) => found,
         Err(error) => return (batch, Err(error)),
     };
-    if !owned {
+    if renewal == Renewal::Lost {
         health.lose();
     }
     let mut found = found.into_iter();
     let left = batch.settle(|_, op, _| {
         let found = found.next().unwrap_or_default();
-        verdict(op, found, owned)
+        verdict(op, found, renewal)
     });
     (left, Ok(()))
 }
 
 /// `None` if the operation has to be sent again: an interrupted statement wrote nothing.
-fn verdict(op: &Op, found: Inspected, owned: bool) -> Option<Verdict> {
+fn verdict(op: &Op, found: Inspected, renewal: Renewal) -> Option<Verdict> {
     let Inspected { workflow, step } = found;
+    let owned = renewal != Renewal::Lost;
     let fenced = |workflow| Some(Verdict::Fenced(workflow));
     // The row is still ours to write if status and epoch say so.
     let ours = |epoch: i32| {
         owned && workflow.as_ref().is_some_and(|row| row.epoch == epoch && row.status == WorkflowStatus::Running)
     };
+    let cancelled_under =
+        |epoch: i32| workflow.as_ref().is_some_and(|row| row.epoch == epoch && row.status == WorkflowStatus::Cancelled);
     match op {
         Op::Start(op) => match workflow {
             Some(row) if row.write_id == op.write_id => Some(Verdict::Written),
@@ -137,6 +140,8 @@ fn verdict(op: &Op, found: Inspected, owned: bool) -> Option<Verdict> {
             Some(row) if row.write_id == op.write_id => Some(Verdict::Written),
             Some(row) => Some(Verdict::Taken(Box::new(row))),
             None if ours(op.epoch) => None,
+            // Cancelled with its body in flight: the statement that compares the times was interrupted before it did.
+            None if renewal == Renewal::Interrupted && cancelled_under(op.epoch) => None,
             None => fenced(workflow.map(Box::new)),
         },
         Op::Settle(op) => match workflow {

@@ -10,6 +10,9 @@ use async_trait::async_trait;
 use super::{Lease, Result};
 use crate::model::ClaimedWorkflow;
 
+/// What is said of a claimed workflow without an input.
+const GONE: &str = "is missing: its row in workflow_payloads is gone";
+
 /// Taking and giving back workflows.
 #[async_trait]
 pub(crate) trait ClaimStore: Send + Sync {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::Row;
 
-use super::ClaimStore;
+use super::{ClaimStore, GONE};
 use crate::model::{ClaimedWorkflow, StoredInput};
 use crate::store::postgres::{PostgresStore, payload_of};
+use crate::store::row::input;
 use crate::store::{Lease, Result};
 
 const CLAIM_DUE: &str = include_str!("claim_due.postgres.sql");
@@ -47,22 +48,21 @@ impl ClaimStore for PostgresStore {
                 version: row.try_get("version")?,
                 epoch: row.try_get("epoch")?,
                 seed: row.try_get("seed")?,
-                input: None,
+                input: Err(GONE.to_owned()),
             });
         }
         if claimed.is_empty() {
             return Ok(claimed);
         }
         let ids: Vec<&str> = claimed.iter().map(|workflow| &*workflow.workflow_id).collect();
-        let mut inputs: HashMap<String, StoredInput> = HashMap::with_capacity(ids.len());
+        let mut inputs: HashMap<String, std::result::Result<StoredInput, String>> = HashMap::with_capacity(ids.len());
         for row in sqlx::query(self.schema.sql(INPUTS)).bind(&ids).fetch_all(&self.pool).await? {
-            let payload = payload_of(&row)?;
-            if let Some(payload) = payload {
-                inputs.insert(row.try_get("workflow_id")?, StoredInput { payload });
-            }
+            inputs.insert(row.try_get("workflow_id")?, input(payload_of(&row)));
         }
         for workflow in &mut claimed {
-            workflow.input = inputs.remove(&*workflow.workflow_id);
+            if let Some(input) = inputs.remove(&*workflow.workflow_id) {
+                workflow.input = input;
+            }
         }
         Ok(claimed)
     }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::Row;
 
-use super::ClaimStore;
+use super::{ClaimStore, GONE};
 use crate::model::{ClaimedWorkflow, StoredInput};
+use crate::store::row::input;
 use crate::store::sqlite::{SqliteStore, ids_json, now, payload_of, served_json};
 use crate::store::{Lease, Result};
 
@@ -42,21 +43,21 @@ impl ClaimStore for SqliteStore {
                 version: row.try_get("version")?,
                 epoch: row.try_get("epoch")?,
                 seed: row.try_get("seed")?,
-                input: None,
+                input: Err(GONE.to_owned()),
             });
         }
         if claimed.is_empty() {
             return Ok(claimed);
         }
         let ids: Vec<Arc<str>> = claimed.iter().map(|workflow| Arc::clone(&workflow.workflow_id)).collect();
-        let mut inputs: HashMap<String, StoredInput> = HashMap::with_capacity(ids.len());
+        let mut inputs: HashMap<String, std::result::Result<StoredInput, String>> = HashMap::with_capacity(ids.len());
         for row in sqlx::query(INPUTS).bind(ids_json(&ids)).fetch_all(&self.read).await? {
-            if let Some(payload) = payload_of(&row)? {
-                inputs.insert(row.try_get("workflow_id")?, StoredInput { payload });
-            }
+            inputs.insert(row.try_get("workflow_id")?, input(payload_of(&row)));
         }
         for workflow in &mut claimed {
-            workflow.input = inputs.remove(&*workflow.workflow_id);
+            if let Some(input) = inputs.remove(&*workflow.workflow_id) {
+                workflow.input = input;
+            }
         }
         Ok(claimed)
     }

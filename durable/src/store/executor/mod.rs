@@ -42,8 +42,6 @@ pub(crate) struct Registration {
     pub(crate) executor_id: Arc<str>,
     /// The number of its lock.
     pub(crate) number: i32,
-    /// The database's time.
-    pub(crate) now: Micros,
     /// The lease row of the claims, then one for each writer.
     pub(crate) leases: Vec<Lease>,
 }

@@ -28,7 +28,6 @@ impl ExecutorStore for PostgresStore {
         let lease = |writer| Lease { executor_id: Arc::clone(&executor_id), writer, epoch: 1, interruptions: 0 };
         Ok(Registration {
             number: row.try_get("number")?,
-            now: row.try_get::<Time, _>("now")?.0,
             leases: (0..=self.writers()).map(lease).collect(),
             executor_id,
         })

@@ -5,4 +5,4 @@ WITH me AS (
 ), leases AS (
     INSERT INTO durable.writers (executor_id, writer) SELECT $1, n FROM generate_series(0, $3::int) n ON CONFLICT DO NOTHING
 )
-SELECT number, clock_timestamp() AS now FROM me
+SELECT number FROM me

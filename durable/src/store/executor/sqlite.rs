@@ -108,7 +108,7 @@ impl SqliteStore {
         tx.commit().await?;
         let executor_id: Arc<str> = executor_id.into();
         let lease = |writer| Lease { executor_id: Arc::clone(&executor_id), writer, epoch: 1, interruptions: 0 };
-        Ok(Registration { number, now: now(), leases: (0..=self.writers()).map(lease).collect(), executor_id })
+        Ok(Registration { number, leases: (0..=self.writers()).map(lease).collect(), executor_id })
     }
 }
 

@@ -10,4 +10,4 @@ SET status = 'cancelled', reason = $2, write_id = $3, completed_at = clock_times
 WHERE workflow_id = $1 AND (SELECT count(*) FROM interrupted) >= 0
   AND executor_id IS NOT DISTINCT FROM (SELECT executor_id FROM was)
   AND status IN ('pending', 'running', 'waiting', 'blocked')
-RETURNING executor_id
+RETURNING epoch, completed_at

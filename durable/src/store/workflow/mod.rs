@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use super::Result;
 use crate::codec::Outcome;
-use crate::model::{StoredInput, WorkflowState};
+use crate::model::{Micros, StoredInput, WorkflowState};
 
 /// Reads and changes of single workflows, from any process.
 #[async_trait]
@@ -39,8 +39,13 @@ pub(crate) trait WorkflowStore: Send + Sync {
 /// What became of a cancel.
 #[derive(Debug)]
 pub(crate) enum CancelAnswer {
-    /// It is cancelled now.
-    Cancelled,
+    /// It is cancelled.
+    Cancelled {
+        /// The epoch that was running, if one was.
+        epoch: i32,
+        /// Since when, by the database's clock; `None` if an earlier try did it and the reply was lost.
+        at: Option<Micros>,
+    },
     /// It had ended before.
     Ended(Box<WorkflowState>),
     /// There is no such workflow.

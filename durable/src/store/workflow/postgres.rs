@@ -9,7 +9,7 @@ use super::{CancelAnswer, ResumeAnswer, WorkflowStore};
 use crate::codec::Outcome;
 use crate::model::{ResumeKeys, StoredInput, WorkflowState, WorkflowStatus, set_aside};
 use crate::store::Result;
-use crate::store::postgres::{PostgresStore, payload_of, result_of, workflow_state};
+use crate::store::postgres::{PostgresStore, Time, payload_of, result_of, workflow_state};
 
 const WORKFLOW: &str = include_str!("workflow.postgres.sql");
 const PAYLOAD: &str = include_str!("payload.postgres.sql");
@@ -47,12 +47,15 @@ impl WorkflowStore for PostgresStore {
     async fn cancel(&self, id: &str, reason: &str, write_id: i64) -> Result<CancelAnswer> {
         loop {
             let query = sqlx::query(self.schema.sql(CANCEL)).bind(id).bind(reason).bind(write_id);
-            if query.fetch_optional(&self.pool).await?.is_some() {
-                return Ok(CancelAnswer::Cancelled);
+            if let Some(row) = query.fetch_optional(&self.pool).await? {
+                let at = Some(row.try_get::<Time, _>("completed_at")?.0);
+                return Ok(CancelAnswer::Cancelled { epoch: row.try_get("epoch")?, at });
             }
             match self.workflow(id).await? {
                 None => return Ok(CancelAnswer::Missing),
-                Some(state) if state.write_id == write_id => return Ok(CancelAnswer::Cancelled),
+                Some(state) if state.write_id == write_id => {
+                    return Ok(CancelAnswer::Cancelled { epoch: state.epoch, at: None });
+                }
                 Some(state) if state.status.has_ended() => return Ok(CancelAnswer::Ended(Box::new(state))),
                 // Another executor claimed it in between.
                 Some(_) => {}

@@ -46,14 +46,17 @@ impl WorkflowStore for SqliteStore {
 
     async fn cancel(&self, id: &str, reason: &str, write_id: i64) -> Result<CancelAnswer> {
         let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
-        let query = sqlx::query(CANCEL).bind(id).bind(reason).bind(write_id).bind(now());
-        let interrupted: Option<String> = match query.fetch_optional(&mut *tx).await? {
-            Some(row) => row.try_get(0)?,
+        let at = now();
+        let query = sqlx::query(CANCEL).bind(id).bind(reason).bind(write_id).bind(at);
+        let (interrupted, epoch): (Option<String>, i32) = match query.fetch_optional(&mut *tx).await? {
+            Some(row) => (row.try_get("executor_id")?, row.try_get("epoch")?),
             None => {
                 drop(tx);
                 return Ok(match self.workflow(id).await? {
                     None => CancelAnswer::Missing,
-                    Some(state) if state.write_id == write_id => CancelAnswer::Cancelled,
+                    Some(state) if state.write_id == write_id => {
+                        CancelAnswer::Cancelled { epoch: state.epoch, at: None }
+                    }
                     Some(state) => CancelAnswer::Ended(Box::new(state)),
                 });
             }
@@ -62,7 +65,7 @@ impl WorkflowStore for SqliteStore {
             sqlx::query(INTERRUPT).bind(executor).execute(&mut *tx).await?;
         }
         tx.commit().await?;
-        Ok(CancelAnswer::Cancelled)
+        Ok(CancelAnswer::Cancelled { epoch, at: Some(at) })
     }
 
     async fn resume(&self, id: &str, write_id: i64) -> Result<ResumeAnswer> {

@@ -36,12 +36,22 @@ pub(crate) trait WriterConnection: Send {
     /// transaction committed during `send` is invisible to `send` itself.
     async fn inspect(&mut self, ops: &[Op]) -> Result<Vec<Inspected>>;
 
-    /// Reads the own lease row again. `false` if its epoch is not ours any more: this executor was declared dead.
-    /// A raised interruption count is taken over, so that the next `send` passes.
-    async fn renew(&mut self) -> Result<bool>;
+    /// Reads the own lease row again. A raised interruption count is taken over, so that the next `send` passes.
+    async fn renew(&mut self) -> Result<Renewal>;
 
     /// Drops the connection; the next use opens another.
     async fn reset(&mut self);
+}
+
+/// What the own lease row says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    /// Its epoch is not ours any more: this executor was declared dead.
+    Lost,
+    /// Nobody has touched it.
+    Held,
+    /// Somebody took a workflow away since: what was sent before has not looked at a single row.
+    Interrupted,
 }
 
 /// How many rows of each kind were accepted.

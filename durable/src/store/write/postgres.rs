@@ -7,7 +7,7 @@ use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection};
 use sqlx::query::Query;
 use sqlx::{Arguments, Connection, Postgres, Row, SqlSafeStr};
 
-use super::{Inspected, Tally, WriteStore, WriterConnection};
+use super::{Inspected, Renewal, Tally, WriteStore, WriterConnection};
 use crate::codec::{Data, Outcome, Payload};
 use crate::model::{AttemptOp, Op, SettleOp, StartOp, StepOp};
 use crate::store::postgres::{PostgresStore, Schema, Time, connect, step_record, workflow_state};
@@ -144,13 +144,17 @@ impl WriterConnection for PostgresWriter {
         Ok(found)
     }
 
-    async fn renew(&mut self) -> Result<bool> {
+    async fn renew(&mut self) -> Result<Renewal> {
         let sql = self.schema.sql(LEASE);
         let (executor, writer) = (self.lease.executor_id.clone(), self.lease.writer);
         let row = sqlx::query(sql).bind(&*executor).bind(writer).fetch_optional(self.connection().await?).await?;
-        let Some(row) = row else { return Ok(false) };
-        self.lease.interruptions = row.try_get("interruptions")?;
-        Ok(row.try_get::<i32, _>("epoch")? == self.lease.epoch)
+        let Some(row) = row else { return Ok(Renewal::Lost) };
+        let before = std::mem::replace(&mut self.lease.interruptions, row.try_get("interruptions")?);
+        Ok(match row.try_get::<i32, _>("epoch")? == self.lease.epoch {
+            false => Renewal::Lost,
+            true if before == self.lease.interruptions => Renewal::Held,
+            true => Renewal::Interrupted,
+        })
     }
 
     async fn reset(&mut self) {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use sqlx::sqlite::{SqliteArguments, SqlitePool};
 use sqlx::{Arguments, AssertSqlSafe, Row, SqlSafeStr, SqlStr, SqliteConnection};
 
-use super::{Inspected, Tally, WriteStore, WriterConnection};
+use super::{Inspected, Renewal, Tally, WriteStore, WriterConnection};
 use crate::codec::{Data, Outcome, Payload};
 use crate::model::{AttemptOp, Op, SettleOp, StartOp, StepOp};
 use crate::store::sqlite::{SqliteStore, now, step_record, with_rows, workflow_state};
@@ -172,11 +172,11 @@ impl WriterConnection for SqliteWriter {
         Ok(found)
     }
 
-    async fn renew(&mut self) -> Result<bool> {
+    async fn renew(&mut self) -> Result<Renewal> {
         let query = sqlx::query(LEASE).bind(&*self.lease.executor_id).bind(self.lease.writer);
-        let Some(row) = query.fetch_optional(&self.pool).await? else { return Ok(false) };
-        self.lease.interruptions = row.try_get("interruptions")?;
-        Ok(row.try_get::<i32, _>("epoch")? == self.lease.epoch)
+        let Some(row) = query.fetch_optional(&self.pool).await? else { return Ok(Renewal::Lost) };
+        // Writers take turns, so nobody interrupts a statement.
+        Ok(if row.try_get::<i32, _>("epoch")? == self.lease.epoch { Renewal::Held } else { Renewal::Lost })
     }
 
     async fn reset(&mut self) {

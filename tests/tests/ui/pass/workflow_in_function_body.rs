@@ -5,5 +5,5 @@ fn main() {
     }
 
     let _start = inner::start(3);
-    let _future = inner(3);
+    let _call = || inner(3);
 }

@@ -20,5 +20,5 @@ fn main() {
     assert_eq!((Digest::NAME, Digest::VERSION), ("digest of digests", 2));
     assert_eq!(<Move as Workflow>::NAME, "type");
     let _starts = (digest::start(String::new()), Digest::start(), Move::start(3));
-    let _future = r#type(3);
+    let _call = || r#type(3);
 }

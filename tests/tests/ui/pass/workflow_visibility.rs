@@ -33,5 +33,5 @@ use flows::inner::crate_wide;
 fn main() {
     flows::use_them();
     let _start = crate_wide::start(1);
-    let _future = crate_wide(1);
+    let _call = || crate_wide(1);
 }

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use durable::step;
 
+mod by_hand;
+
 /// The cases share one package on disk: each waits for its turn before its time starts.
 static TURN: Mutex<()> = Mutex::new(());
 
