@@ -10,7 +10,7 @@ use super::*;
 use crate::codec::{Codec, Data, Outcome, Payload};
 use crate::ids::StepKey;
 use crate::model::{SettleOp, StartOp, StepOp, WorkflowStatus};
-use crate::store::write::{Inspected, Tally};
+use crate::store::write::{Inspected, Renewal, Tally};
 use crate::store::{Result, StoreErrorKind};
 
 /// What happens to one `send`.
@@ -154,10 +154,14 @@ impl WriterConnection for Fake {
         Ok(found.collect())
     }
 
-    async fn renew(&mut self) -> Result<bool> {
+    async fn renew(&mut self) -> Result<Renewal> {
         let database = self.database.get();
-        self.interruptions = database.interruptions;
-        Ok(database.lease_epoch == 0)
+        let before = std::mem::replace(&mut self.interruptions, database.interruptions);
+        Ok(match database.lease_epoch {
+            0 if before == database.interruptions => Renewal::Held,
+            0 => Renewal::Interrupted,
+            _ => Renewal::Lost,
+        })
     }
 
     async fn reset(&mut self) {
