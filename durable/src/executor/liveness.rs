@@ -161,7 +161,9 @@ impl Liveness {
                 Err(error) => {
                     // Whatever broke, this session's view of the others did too.
                     watching_since = None;
-                    if let (true, Some(ready)) = (failures >= 3, ready.take()) {
+                    if failures >= 3
+                        && let Some(ready) = ready.take()
+                    {
                         let _ = ready.send(Err(error));
                         break;
                     }

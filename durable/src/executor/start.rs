@@ -11,7 +11,17 @@ use crate::codec::{Data, Payload};
 use crate::error::{Error, ErrorKind};
 use crate::model::{Op, StartOp, StoredInput, WorkflowState};
 use crate::replay::History;
+use crate::store::{StoreError, StoreErrorKind};
 use crate::writer::{Pending, Verdict};
+
+/// How often a start that waits looks whether it waits in vain.
+const TROUBLE_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
+
+fn not_recorded(id: &str, error: StoreError) -> Error {
+    let error = Error::from(error);
+    let again = "nothing is lost: call again with the same id";
+    Error::new(error.kind(), format!("workflow `{id}` could not be recorded: {error}; {again}")).with_source(error)
+}
 
 /// A workflow to record.
 #[derive(Clone)]
@@ -35,8 +45,23 @@ impl Engine {
     pub(crate) async fn start(self: &Arc<Self>, request: StartRequest) -> Result<Started, Error> {
         let (told, answer) = oneshot::channel();
         let engine = Arc::clone(self);
+        let (id, identity) = (Arc::clone(&request.workflow_id), self.identity());
+        let give_up_at = Instant::now() + self.settings.start_timeout;
         self.handle.spawn(async move { engine.record_and_run(request, told).await });
-        answer.await.unwrap_or_else(|_| Err(shutting_down()))
+        let mut answer = answer;
+        loop {
+            if let Ok(answer) = tokio::time::timeout(TROUBLE_EVERY, &mut answer).await {
+                return answer.unwrap_or_else(|_| Err(shutting_down()));
+            }
+            // It may be queued behind records that wait as long as it takes: the caller need not.
+            let trouble = identity.health.trouble();
+            if trouble.as_ref().is_some_and(|error| !error.is_unanswered()) || Instant::now() >= give_up_at {
+                let error = trouble.unwrap_or_else(|| {
+                    StoreError::new(StoreErrorKind::Unavailable, "the database did not answer in time")
+                });
+                return Err(not_recorded(&id, error));
+            }
+        }
     }
 
     async fn record_and_run(self: Arc<Self>, request: StartRequest, told: oneshot::Sender<Result<Started, Error>>) {
@@ -110,13 +135,7 @@ impl Engine {
                 let _ = told.send(self.same_workflow(&request, &state).await);
             }
             Ok(Verdict::Refused(error)) => {
-                let again = "; nothing is lost: call again with the same id";
-                let error = Error::from(error);
-                let _ = told.send(Err(Error::new(
-                    error.kind(),
-                    format!("workflow `{}` could not be recorded: {error}{again}", request.workflow_id),
-                )
-                .with_source(error)));
+                let _ = told.send(Err(not_recorded(&request.workflow_id, error)));
             }
             Ok(_) | Err(_) => {
                 let _ = told.send(Err(shutting_down()));

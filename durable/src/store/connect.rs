@@ -45,7 +45,7 @@ pub(crate) async fn connect(options: &StoreOptions) -> Result<Arc<dyn Store>> {
         }
         "sqlite" => {
             let store = SqliteStore::connect(url).await?;
-            migrate::sqlite::bring_up(&store, options.migrate).await?;
+            migrate::sqlite::bring_up(&store, options.migrate).await.map_err(|error| store.explain(error))?;
             Ok(Arc::new(store))
         }
         "mysql" | "mariadb" => Err(StoreError::new(

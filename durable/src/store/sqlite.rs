@@ -96,11 +96,12 @@ impl SqliteStore {
     }
 
     /// Names the file in an error of opening it.
-    fn explain(&self, error: StoreError) -> StoreError {
+    pub(super) fn explain(&self, error: StoreError) -> StoreError {
         match &self.path {
             Some(path) if error.kind != StoreErrorKind::Configuration => {
                 let shown = path.display();
-                let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                // What has no cause in the database is about what it holds.
+                let Some(source) = std::error::Error::source(&error).map(ToString::to_string) else { return error };
                 StoreError::new(
                     error.kind,
                     format!(
@@ -113,6 +114,20 @@ impl SqliteStore {
     }
 }
 
+/// Network file systems by the numbers of statfs(2): NFS, SMB, SMB2, CIFS, AFS, Coda, Ceph, Lustre, GPFS, 9P.
+const NETWORK: [u32; 10] = [
+    0x6969,
+    0x517b,
+    0xfe53_4d42,
+    0xff53_4d42,
+    0x5346_414f,
+    0x7375_7245,
+    0x00c3_6400,
+    0x0bd0_0bd0,
+    0x4750_4653,
+    0x0102_1997,
+];
+
 /// File locks and shared memory of a write-ahead log don't work between machines.
 fn refuse_network_mount(path: &Path) -> Result<()> {
     let folder = match path.parent() {
@@ -121,32 +136,24 @@ fn refuse_network_mount(path: &Path) -> Result<()> {
     };
     #[cfg(target_os = "linux")]
     if let Ok(stat) = rustix::fs::statfs(folder) {
-        // NFS, SMB, SMB2, CIFS, AFS, Coda, Ceph, Lustre, GPFS, 9P: numbers from statfs(2).
-        const NETWORK: [u32; 10] = [
-            0x6969,
-            0x517b,
-            0xfe53_4d42,
-            0xff53_4d42,
-            0x5346_414f,
-            0x7375_7245,
-            0x00c3_6400,
-            0x0bd0_0bd0,
-            0x4750_4653,
-            0x0102_1997,
-        ];
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the magic numbers are 32 bits")]
         let kind = stat.f_type as u32;
-        if NETWORK.contains(&kind) {
-            return Err(StoreError::new(
-                StoreErrorKind::Configuration,
-                format!(
-                    "`{}` is on a network mount, where SQLite's locks don't hold; use Postgres to share work between machines",
-                    path.display()
-                ),
-            ));
-        }
+        return refuse_file_system(path, kind);
     }
     Ok(())
+}
+
+fn refuse_file_system(path: &Path, kind: u32) -> Result<()> {
+    if !NETWORK.contains(&kind) {
+        return Ok(());
+    }
+    Err(StoreError::new(
+        StoreErrorKind::Configuration,
+        format!(
+            "`{}` is on a network mount, where SQLite's locks don't hold; use Postgres to share work between machines",
+            path.display()
+        ),
+    ))
 }
 
 /// The clock of SQLite is the machine's: all processes on one file share it.
@@ -185,4 +192,24 @@ pub(super) fn ids_json(ids: &[Arc<str>]) -> String {
 /// Names and versions as one JSON array of pairs.
 pub(super) fn served_json(served: &[(&'static str, i32)]) -> String {
     serde_json::to_string(served).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_mount_is_refused_and_points_to_postgres() {
+        let path = Path::new("/mnt/share/durable.db");
+        // NFS, CIFS and SMB2 as the kernel tells them.
+        for kind in [0x6969, 0xff53_4d42, 0xfe53_4d42] {
+            let error = refuse_file_system(path, kind).unwrap_err();
+            assert_eq!(error.kind, StoreErrorKind::Configuration);
+            assert!(error.message.contains("/mnt/share/durable.db") && error.message.contains("Postgres"), "{error}");
+        }
+        // ext4, XFS, Btrfs, tmpfs, overlay, ZFS.
+        for kind in [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630, 0x2fc1_2fc1] {
+            assert!(refuse_file_system(path, kind).is_ok(), "{kind:x}");
+        }
+    }
 }

@@ -32,6 +32,7 @@ pub(super) async fn flush(connection: &mut dyn WriterConnection, mut batch: Batc
         crash_point("before-send");
         let error = match in_time(connection.send(&batch.ops, tolerate)).await {
             Ok(tally) => {
+                health.note(None);
                 crash_point("after-send");
                 if tally == Tally::of(&batch.ops) {
                     batch.written();
@@ -72,12 +73,15 @@ pub(super) async fn flush(connection: &mut dyn WriterConnection, mut batch: Batc
             _ => {}
         }
         failures += 1;
+        if error.kind != StoreErrorKind::Retry {
+            health.note(Some(&error));
+        }
         if error.kind != StoreErrorKind::Retry && (failures == 1 || logged_at.elapsed() >= LOG_EVERY) {
             logged_at = Instant::now();
             tracing::warn!(error = %Chain(&error), rows = batch.ops.len(), failures, "records wait for the database");
         }
         // A start that certainly wrote nothing is answered at once, one whose fate is unknown after its time.
-        let certain = !matches!(error.kind, StoreErrorKind::Unavailable | StoreErrorKind::Retry);
+        let certain = !error.is_unanswered();
         let now = Instant::now();
         batch = batch.settle(|_, op, give_up_at| {
             let over = matches!(op, Op::Start(_)) && (certain || give_up_at.is_some_and(|at| at <= now));

@@ -7,8 +7,8 @@
 mod batch;
 mod flush;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -61,9 +61,27 @@ pub(crate) struct Health {
     /// Set when what still waits is to be dropped.
     abandoned: AtomicBool,
     changed: Notify,
+    /// Why records wait now, and a flag that spares a flush the lock.
+    trouble: std::sync::Mutex<Option<StoreError>>,
+    troubled: AtomicBool,
 }
 
 impl Health {
+    /// Notes why records wait, or that they wait no more.
+    fn note(&self, trouble: Option<&StoreError>) {
+        if trouble.is_none() && !self.troubled.load(Ordering::Acquire) {
+            return;
+        }
+        let mut held = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        *held = trouble.map(StoreError::again);
+        self.troubled.store(held.is_some(), Ordering::Release);
+    }
+
+    /// Why records wait now, if they do. An operation that is queued behind them waits with them.
+    pub(crate) fn trouble(&self) -> Option<StoreError> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(StoreError::again)
+    }
+
     pub(crate) fn lose(&self) {
         if !self.lost.swap(true, Ordering::SeqCst) {
             self.changed.notify_waiters();

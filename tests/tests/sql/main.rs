@@ -2,6 +2,8 @@
 //!
 //! `DURABLE_TEST_ROWS` scales the largest table of the plan tests (default 200,000).
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test says no by a panic")]
+
 mod connections;
 mod files;
 mod layers;

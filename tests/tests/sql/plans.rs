@@ -208,7 +208,8 @@ fn goes_by(path: &str, nodes: &[Node], indexes: &[(&str, &str)]) {
         }
     }
     let mut wanted = indexes.to_vec();
-    (found.sort_unstable(), wanted.sort_unstable());
+    found.sort_unstable();
+    wanted.sort_unstable();
     assert_eq!(found, wanted, "{path}: {nodes:#?}");
 }
 

@@ -36,16 +36,7 @@ impl ExecutorStore for SqliteStore {
             // Before the row: others judge by the lock as soon as they see it.
             self.hold(executor_id, take_lock(&lock_folder(path), executor_id)?);
         }
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
-        let row = sqlx::query(REGISTER).bind(executor_id).bind(name).bind(now()).fetch_one(&mut *tx).await?;
-        let number = row.try_get("number")?;
-        for writer in 0..=self.writers() {
-            sqlx::query(REGISTER_WRITER).bind(executor_id).bind(writer).execute(&mut *tx).await?;
-        }
-        tx.commit().await?;
-        let executor_id: Arc<str> = executor_id.into();
-        let lease = |writer| Lease { executor_id: Arc::clone(&executor_id), writer, epoch: 1, interruptions: 0 };
-        Ok(Registration { number, now: now(), leases: (0..=self.writers()).map(lease).collect(), executor_id })
+        self.record(executor_id, name).await.map_err(|error| self.explain(error))
     }
 
     fn liveness(&self, registration: &Registration) -> Box<dyn LivenessConnection> {
@@ -102,6 +93,22 @@ impl ExecutorStore for SqliteStore {
     async fn has_suspects(&self, _executor_id: &str) -> Result<bool> {
         // A free lock is judged by the next beat, with nothing to wait for.
         Ok(false)
+    }
+}
+
+impl SqliteStore {
+    /// The rows of a new executor.
+    async fn record(&self, executor_id: &str, name: &str) -> Result<Registration> {
+        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let row = sqlx::query(REGISTER).bind(executor_id).bind(name).bind(now()).fetch_one(&mut *tx).await?;
+        let number = row.try_get("number")?;
+        for writer in 0..=self.writers() {
+            sqlx::query(REGISTER_WRITER).bind(executor_id).bind(writer).execute(&mut *tx).await?;
+        }
+        tx.commit().await?;
+        let executor_id: Arc<str> = executor_id.into();
+        let lease = |writer| Lease { executor_id: Arc::clone(&executor_id), writer, epoch: 1, interruptions: 0 };
+        Ok(Registration { number, now: now(), leases: (0..=self.writers()).map(lease).collect(), executor_id })
     }
 }
 

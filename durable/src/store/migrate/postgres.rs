@@ -11,7 +11,8 @@ use crate::store::postgres::{PostgresStore, Schema};
 /// The catalog is read as a table: `to_regclass` answers from a cache that may not have heard yet of what another
 /// process committed while this one waited for the lock.
 async fn stored_version(connection: &mut PgConnection, schema: &Schema) -> Result<i32> {
-    let exists = "SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+    let exists =
+        "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
                   WHERE n.nspname = $1 AND c.relname = 'migrations')";
     let exists: bool = sqlx::query(exists).bind(schema.name()).fetch_one(&mut *connection).await?.try_get(0)?;
     if !exists {
@@ -36,8 +37,11 @@ pub(in crate::store) async fn bring_up(store: &PostgresStore, migrate: bool) -> 
         Plan::Current => return Ok(()),
         Plan::Above(stored) => stored,
     };
-    let exists = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)";
-    let exists: bool = sqlx::query(exists).bind(schema.name()).fetch_one(&mut *tx).await?.try_get(0)?;
+    let exists: bool = sqlx::query("SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1)")
+        .bind(schema.name())
+        .fetch_one(&mut *tx)
+        .await?
+        .try_get(0)?;
     if !exists {
         // Not IF NOT EXISTS: that asks for the right to create schemas even where a ready-made one is used.
         sqlx::query(AssertSqlSafe(format!("CREATE SCHEMA {}", schema.name()))).execute(&mut *tx).await?;

@@ -193,6 +193,8 @@ fn batch_arguments(lease: &Lease, ops: &[Op]) -> std::result::Result<PgArguments
             Op::Settle(op) => settles.push(op),
         }
     }
+    // In key order: two processes that start the same workflows wait for each other otherwise.
+    starts.sort_unstable_by(|one, other| one.workflow_id.cmp(&other.workflow_id));
     let mut a = PgArguments::default();
     macro_rules! column {
         ($rows:ident, $row:ident => $value:expr) => {
