@@ -7,6 +7,7 @@ use durable_tests::on_both_stores;
 use rustix::process::Signal;
 
 use crate::long;
+use crate::restarts::heartbeats;
 use crate::scene::{LIMIT, Launch, Scene, Victim, eventually};
 use crate::takeover::runner;
 
@@ -104,7 +105,10 @@ on_both_stores! {
             freeze(&scene, victim).await;
         }
         tokio::time::sleep(Duration::from_millis(2_500)).await;
-        for victim in &victims {
+        // The first to wake finds the others' heartbeats old, though they wake as well.
+        victims[0].signal(Signal::CONT);
+        heartbeats(&scene, "a", 3).await;
+        for victim in &victims[1..] {
             victim.signal(Signal::CONT);
         }
         scene.all_done(6).await;

@@ -7,7 +7,7 @@ use durable_tests::{Database, Store, on_both_stores};
 use crate::scene::{LIMIT, Scene, eventually};
 
 /// Waits for some heartbeats of an executor.
-async fn heartbeats(scene: &Scene, name: &str, number: u32) {
+pub(crate) async fn heartbeats(scene: &Scene, name: &str, number: u32) {
     let sql = format!("SELECT CAST(heartbeat_at AS text) FROM executors WHERE name = '{name}'");
     for _ in 0..number {
         let before = scene.texts(&sql).await;
@@ -16,6 +16,20 @@ async fn heartbeats(scene: &Scene, name: &str, number: u32) {
 }
 
 on_both_stores! {
+    async fn processes_that_meet_a_new_database_at_the_same_moment_all_start(database: Database) {
+        let scene = Scene::new(&database);
+        let mut victims: Vec<_> =
+            (0..8).map(|n| scene.victim("victim").start(&format!("steps/w{n}/1/1/0")).spawn()).collect();
+        for victim in &mut victims {
+            victim.is_ready().await;
+        }
+        scene.all_done(8).await;
+        assert_eq!(scene.number("SELECT count(*) FROM migrations").await, 1);
+        for victim in victims {
+            victim.shuts_down().await;
+        }
+    }
+
     async fn graceful_restarts_during_a_long_call_are_no_recoveries(database: Database) {
         let scene = Scene::new(&database);
         for restart in 1..=25 {
