@@ -15,6 +15,7 @@ use crate::crash::crash_point;
 use crate::error::Error;
 use crate::model::{ClaimedWorkflow, HistoryRows};
 use crate::replay::History;
+use crate::store::claim::Wanted;
 use crate::store::executor::DeadExecutor;
 use crate::store::{Result, StoreError, in_time};
 use crate::workflow::StopReason;
@@ -24,6 +25,10 @@ const RELEASE_ROWS: i64 = 1_000;
 
 /// Workflows that one claim takes.
 const CLAIM_ROWS: usize = 500;
+
+/// Recoveries without a step in between from which on a workflow is a suspect. What ends its executor takes down the
+/// innocent that run beside it; from here on they run apart, and only the one that does it uses up its recoveries.
+const SUSPECT_FROM: i32 = 3;
 
 /// Histories that one read loads.
 const HISTORY_PAGE: usize = 100;
@@ -47,7 +52,8 @@ pub(super) async fn supervise(engine: Weak<Engine>) {
     // Without a `recover()`, others are taken over only after one grace.
     let sweep_after = Instant::now() + begun.settings.grace;
     drop(begun);
-    let mut own = State { interruptions: 0, orphans: false, unserved_at: Instant::now() };
+    let mut own =
+        State { interruptions: 0, orphans: false, unserved_at: Instant::now(), suspects: Vec::new(), suspect_batch: 1 };
     loop {
         let Some(engine) = engine.upgrade() else { return };
         let identity = engine.identity();
@@ -92,6 +98,16 @@ struct State {
     /// A claim's reply was lost: workflows may be ours without running.
     orphans: bool,
     unserved_at: Instant,
+    /// Suspects that this process runs. None follows until each of them has recorded a step or ended.
+    suspects: Vec<Arc<str>>,
+    /// How many may be claimed then: one at first, twice as many each time.
+    suspect_batch: usize,
+}
+
+/// Whether a claim got as many as it asked for.
+enum Claimed {
+    All,
+    Fewer,
 }
 
 impl Engine {
@@ -184,60 +200,96 @@ impl Engine {
         Ok(total > 0)
     }
 
-    /// Claims what is due, as far as there is room.
+    /// Claims what is due, as far as there is room; then suspects, as many as the last of them have earned.
     async fn claim(self: &Arc<Self>, identity: &Arc<Identity>, own: &mut State) {
         while !self.is_closing() && identity.may_poll() {
-            if own.orphans {
-                let keep = self.running.ids();
-                match in_time(self.store.release_orphans(&identity.executor_id, &keep)).await {
-                    Ok(released) => {
-                        own.orphans = false;
-                        if released > 0 {
-                            tracing::warn!(workflows = released, "gave back workflows whose claim was not answered");
-                        }
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "unanswered claims wait for the database");
-                        return;
-                    }
-                }
-            }
-            let mut slots = Vec::new();
-            while slots.len() < CLAIM_ROWS {
-                match Arc::clone(&self.slots).try_acquire_owned() {
-                    Ok(slot) => slots.push(slot),
-                    Err(_) => break,
-                }
-            }
-            let Ok(limit) = i64::try_from(slots.len()) else { return };
-            if limit == 0 {
-                // Whoever gives a slot back asks again.
-                self.backlog.store(true, Ordering::SeqCst);
+            if own.orphans && !self.release_orphans(identity, own).await {
                 return;
             }
-            self.backlog.store(false, Ordering::SeqCst);
-            let claimed = match in_time(self.store.claim_due(&identity.claim_lease, &self.registry.served, limit)).await
-            {
-                Ok(claimed) => claimed,
-                Err(error) => {
-                    tracing::warn!(error = %crate::writer::Chain(&error), "a claim was not answered");
-                    own.orphans = true;
-                    return;
-                }
-            };
-            crash_point("after-claim");
-            let all = claimed.len() == slots.len();
-            if !claimed.is_empty()
-                && let Err(error) = self.run_claimed(identity, claimed, &mut slots).await
-            {
-                tracing::warn!(error = %crate::writer::Chain(&error), "histories can't be read yet");
-                own.orphans = true;
-                return;
-            }
-            if !all {
-                return;
+            match self.claim_some(identity, own, CLAIM_ROWS, false).await {
+                Some(Claimed::All) => {}
+                Some(Claimed::Fewer) => break,
+                None => return,
             }
         }
+        let unproven = own.suspects.iter().any(|id| self.running.stop_of(id).is_some_and(|run| !run.has_progressed()));
+        if unproven || self.is_closing() || !identity.may_poll() {
+            return;
+        }
+        if !own.suspects.is_empty() {
+            own.suspects.clear();
+            own.suspect_batch = (own.suspect_batch * 2).min(CLAIM_ROWS);
+        }
+        if matches!(self.claim_some(identity, own, own.suspect_batch, true).await, Some(Claimed::All)) {
+            // Whichever of them ends first asks for more.
+            self.backlog.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Gives back what a lost reply may have left with us. `false` if that has to wait.
+    async fn release_orphans(&self, identity: &Identity, own: &mut State) -> bool {
+        let keep = self.running.ids();
+        match in_time(self.store.release_orphans(&identity.executor_id, &keep)).await {
+            Ok(released) => {
+                own.orphans = false;
+                if released > 0 {
+                    tracing::warn!(workflows = released, "gave back workflows whose claim was not answered");
+                }
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, "unanswered claims wait for the database");
+                false
+            }
+        }
+    }
+
+    /// One claim of up to `most` workflows, and their drivers. `None` if there is no room or no answer.
+    async fn claim_some(
+        self: &Arc<Self>,
+        identity: &Arc<Identity>,
+        own: &mut State,
+        most: usize,
+        suspects: bool,
+    ) -> Option<Claimed> {
+        let mut slots = Vec::new();
+        while slots.len() < most {
+            match Arc::clone(&self.slots).try_acquire_owned() {
+                Ok(slot) => slots.push(slot),
+                Err(_) => break,
+            }
+        }
+        if slots.is_empty() {
+            // Whoever gives a slot back asks again.
+            self.backlog.store(true, Ordering::SeqCst);
+            return None;
+        }
+        self.backlog.store(false, Ordering::SeqCst);
+        let max_recoveries = i32::try_from(self.settings.max_recoveries).unwrap_or(i32::MAX);
+        let suspect_from = SUSPECT_FROM.min(max_recoveries).max(1);
+        let wanted = Wanted { served: &self.registry.served, suspect_from, suspects };
+        let limit = i64::try_from(slots.len()).unwrap_or(i64::MAX);
+        let claimed = match in_time(self.store.claim_due(&identity.claim_lease, &wanted, limit)).await {
+            Ok(claimed) => claimed,
+            Err(error) => {
+                tracing::warn!(error = %crate::writer::Chain(&error), "a claim was not answered");
+                own.orphans = true;
+                return None;
+            }
+        };
+        crash_point("after-claim");
+        if suspects {
+            own.suspects.extend(claimed.iter().map(|workflow| Arc::clone(&workflow.workflow_id)));
+        }
+        let all = claimed.len() == slots.len();
+        if !claimed.is_empty()
+            && let Err(error) = self.run_claimed(identity, claimed, &mut slots).await
+        {
+            tracing::warn!(error = %crate::writer::Chain(&error), "histories can't be read yet");
+            own.orphans = true;
+            return None;
+        }
+        Some(if all { Claimed::All } else { Claimed::Fewer })
     }
 
     /// Loads the histories, page by page, and drives each workflow.

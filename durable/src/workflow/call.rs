@@ -182,7 +182,10 @@ impl Call {
                 write_id,
             });
             match self.context.submit(op).await {
-                Ok(Verdict::Written) => return Some((outcome, own)),
+                Ok(Verdict::Written) => {
+                    self.context.progress();
+                    return Some((outcome, own));
+                }
                 Ok(Verdict::Taken(record)) => match record.outcome {
                     // Somebody recorded it first: everybody takes that.
                     Ok(stored) => return Some((stored, false)),

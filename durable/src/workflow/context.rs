@@ -3,7 +3,7 @@
 //! Guarantees that operations leave only through the driver: a call in the user's future puts a row here and stays
 //! pending, so no dropped user future holds a connection. Layer: workflow.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
@@ -30,6 +30,7 @@ pub(crate) struct Context {
     history: Mutex<History>,
     outbox: Mutex<Vec<Pending>>,
     seq: AtomicI64,
+    progressed: AtomicBool,
 }
 
 /// What a run is made from.
@@ -57,12 +58,23 @@ impl Context {
             seq: AtomicI64::new(history.last_seq()),
             history: Mutex::new(history),
             outbox: Mutex::default(),
+            progressed: AtomicBool::new(false),
         })
     }
 
     /// What a call gets from the history.
     pub(super) fn decide(&self, request: &Request<'_>) -> Decision {
         self.history.lock().unwrap_or_else(PoisonError::into_inner).decide(request)
+    }
+
+    /// Notes that a step was recorded in this run.
+    pub(super) fn progress(&self) {
+        self.progressed.store(true, Ordering::Relaxed);
+    }
+
+    /// True once a step was recorded in this run.
+    pub(crate) fn has_progressed(&self) -> bool {
+        self.progressed.load(Ordering::Relaxed)
     }
 
     /// The next order number.

@@ -276,7 +276,7 @@ async fn pages_of_a_claim(connection: &mut PgConnection) -> i64 {
     let claim = source("store/claim/claim_due.postgres.sql");
     execute(connection, &format!("PREPARE claim AS {claim}")).await;
     execute(connection, "BEGIN").await;
-    let sql = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE claim ('me', 0, 1, '{name}', '{1}', 10)";
+    let sql = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE claim ('me', 0, 1, '{name}', '{1}', 10, 3, false)";
     let row = sqlx::raw_sql(sql).fetch_one(&mut *connection).await.unwrap();
     let plan: Value = serde_json::from_str(row.try_get_unchecked(0).unwrap()).unwrap();
     execute(connection, "ROLLBACK; DEALLOCATE claim").await;

@@ -1,12 +1,13 @@
 -- Claims pending workflows, by workflows_pending. Rows that others are claiming are skipped, not waited for.
 -- The array keeps the update on workflows_pkey: of a join the planner makes a scan of the table when much is pending.
--- $1 executor, $2 writer, $3 epoch of the lease, $4 names, $5 versions, $6 limit
+-- $1 executor, $2 writer, $3 epoch of the lease, $4 names, $5 versions, $6 limit,
+-- $7 recoveries that make a suspect, $8 whether suspects are asked for or the others
 WITH lease AS MATERIALIZED (
     SELECT 1 FROM durable.writers WHERE executor_id = $1 AND writer = $2 AND epoch = $3 FOR SHARE
 ), due AS MATERIALIZED (
     SELECT workflow_id FROM durable.workflows
     WHERE status = 'pending' AND EXISTS (SELECT 1 FROM lease)
-      AND (name, version) IN (SELECT * FROM unnest($4::text[], $5::int[]))
+      AND (name, version) IN (SELECT * FROM unnest($4::text[], $5::int[])) AND (recoveries >= $7) = $8
     ORDER BY priority, submission LIMIT $6 FOR UPDATE SKIP LOCKED
 )
 UPDATE durable.workflows w

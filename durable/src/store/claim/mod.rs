@@ -16,15 +16,10 @@ const GONE: &str = "is missing: its row in workflow_payloads is gone";
 /// Taking and giving back workflows.
 #[async_trait]
 pub(crate) trait ClaimStore: Send + Sync {
-    /// Claims up to `limit` pending workflows whose name and version are among `served`, by priority and then order
-    /// of submission. Raises each epoch. Atomic; empty if `lease` is lost. After a lost reply, what was claimed is
-    /// found by [`release_orphans`](Self::release_orphans).
-    async fn claim_due(
-        &self,
-        lease: &Lease,
-        served: &[(&'static str, i32)],
-        limit: i64,
-    ) -> Result<Vec<ClaimedWorkflow>>;
+    /// Claims up to `limit` pending workflows that `wanted` describes, by priority and then order of submission. Raises
+    /// each epoch. Atomic; empty if `lease` is lost. After a lost reply, what was claimed is found by
+    /// [`release_orphans`](Self::release_orphans).
+    async fn claim_due(&self, lease: &Lease, wanted: &Wanted<'_>, limit: i64) -> Result<Vec<ClaimedWorkflow>>;
 
     /// Makes running workflows of `executor_id` pending again, except those in `keep`: a graceful end, or claims
     /// whose reply was lost. Not a recovery. Returns how many.
@@ -37,4 +32,15 @@ pub(crate) trait ClaimStore: Send + Sync {
 
     /// Names and versions of pending workflows that are not among `served`, with their number, up to a hundred.
     async fn unserved(&self, served: &[(&'static str, i32)]) -> Result<Vec<(String, i32, i64)>>;
+}
+
+/// Which workflows a claim asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    /// Names and versions.
+    pub(crate) served: &'a [(&'static str, i32)],
+    /// With so many recoveries since the last step a workflow is a suspect: it may be what ends its executors.
+    pub(crate) suspect_from: i32,
+    /// Suspects alone, or all others.
+    pub(crate) suspects: bool,
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::Row;
 
-use super::{ClaimStore, GONE};
+use super::{ClaimStore, GONE, Wanted};
 use crate::model::{ClaimedWorkflow, StoredInput};
 use crate::store::postgres::{PostgresStore, payload_of};
 use crate::store::row::input;
@@ -24,13 +24,8 @@ fn columns(served: &[(&'static str, i32)]) -> (Vec<&'static str>, Vec<i32>) {
 
 #[async_trait]
 impl ClaimStore for PostgresStore {
-    async fn claim_due(
-        &self,
-        lease: &Lease,
-        served: &[(&'static str, i32)],
-        limit: i64,
-    ) -> Result<Vec<ClaimedWorkflow>> {
-        let (names, versions) = columns(served);
+    async fn claim_due(&self, lease: &Lease, wanted: &Wanted<'_>, limit: i64) -> Result<Vec<ClaimedWorkflow>> {
+        let (names, versions) = columns(wanted.served);
         let rows = sqlx::query(self.schema.sql(CLAIM_DUE))
             .bind(&*lease.executor_id)
             .bind(lease.writer)
@@ -38,6 +33,8 @@ impl ClaimStore for PostgresStore {
             .bind(names)
             .bind(versions)
             .bind(limit)
+            .bind(wanted.suspect_from)
+            .bind(wanted.suspects)
             .fetch_all(&self.pool)
             .await?;
         let mut claimed = Vec::with_capacity(rows.len());

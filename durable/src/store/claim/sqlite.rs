@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::Row;
 
-use super::{ClaimStore, GONE};
+use super::{ClaimStore, GONE, Wanted};
 use crate::model::{ClaimedWorkflow, StoredInput};
 use crate::store::row::input;
 use crate::store::sqlite::{SqliteStore, ids_json, now, payload_of, served_json};
@@ -20,19 +20,16 @@ const UNSERVED: &str = include_str!("unserved.sqlite.sql");
 
 #[async_trait]
 impl ClaimStore for SqliteStore {
-    async fn claim_due(
-        &self,
-        lease: &Lease,
-        served: &[(&'static str, i32)],
-        limit: i64,
-    ) -> Result<Vec<ClaimedWorkflow>> {
+    async fn claim_due(&self, lease: &Lease, wanted: &Wanted<'_>, limit: i64) -> Result<Vec<ClaimedWorkflow>> {
         let rows = sqlx::query(CLAIM_DUE)
             .bind(&*lease.executor_id)
             .bind(lease.writer)
             .bind(lease.epoch)
-            .bind(served_json(served))
+            .bind(served_json(wanted.served))
             .bind(limit)
             .bind(now())
+            .bind(wanted.suspect_from)
+            .bind(wanted.suspects)
             .fetch_all(&self.write)
             .await?;
         let mut claimed = Vec::with_capacity(rows.len());
