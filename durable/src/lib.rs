@@ -34,7 +34,7 @@
 //! # What is where
 //! - Start and end: [`init`], [`recover`], [`shutdown`], [`Builder`], [`Runtime`].
 //! - Runs: `my_workflow::start(..)` gives a [`Start`], which gives a [`WorkflowHandle`]; [`handle`] reaches one again.
-//! - In a workflow: [`join!`], [`try_join!`], [`map`], [`now`], [`uuid`], [`random`], [`workflow_id`].
+//! - In a workflow: [`join!`], [`try_join!`], [`map`], [`now`], [`uuid()`], [`random`], [`workflow_id`].
 //! - In a step: [`idempotency_key`], [`cancelled`], [`state`].
 //! - Errors: [`Error`] of the library's calls, [`Failure`] as what a recorded error comes back.
 //! - Unit tests: [`plain`] runs everything unrecorded.
@@ -66,7 +66,11 @@ pub use error::{Error, ErrorKind, Failure, FailureKind};
 pub use event::Event;
 pub use model::WorkflowStatus;
 pub use registry::Workflow;
-pub use runtime::{Builder, Recovered, Runtime, init, recover, shutdown};
+pub use runtime::{Builder, Recovered, Runtime, Unserved, init, recover, shutdown};
 pub use workflow::{
     Random, RetryPolicy, StepFuture, Uuid, cancelled, idempotency_key, map, now, plain, random, uuid, workflow_id,
 };
+
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

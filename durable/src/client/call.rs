@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::future::Either;
 
-use super::engine;
+use super::engine_at;
 use super::handle::WorkflowHandle;
 use super::start::{nested, record};
 use crate::error::{Error, Failure, FailureKind};
@@ -36,8 +36,8 @@ pub fn call<W: Workflow>(input: W::Input) -> impl Future<Output = W::Output> + S
         }
         None => {}
     }
-    let engine = engine(&format!("calling workflow `{}`", W::NAME));
     Either::Right(Either::Right(async move {
+        let engine = engine_at(&format!("calling workflow `{}`", W::NAME), site);
         let id: Arc<str> = uuid::Uuid::now_v7().to_string().into();
         // Before the start, so that the end is heard without a question to the database.
         let ending = engine.endings.wait(&id);

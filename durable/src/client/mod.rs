@@ -20,11 +20,16 @@ use crate::workflow::{Scope, misuse, scope};
 /// The current runtime, or the panic that names the way out.
 #[track_caller]
 fn engine(what: &str) -> Arc<Engine> {
+    engine_at(what, Location::caller())
+}
+
+/// The same, for a call that was made there and is awaited now: what counts is where it is awaited.
+fn engine_at(what: &str, site: &Location<'_>) -> Arc<Engine> {
     match current::current() {
         Some(engine) => engine,
         None => misuse(
             &format!("{what} needs a runtime"),
-            Location::caller(),
+            site,
             "call `durable::init().await` first, or run the code unrecorded with `durable::plain(..)`",
         ),
     }

@@ -1,10 +1,11 @@
 //! `llm_pipeline::start(doc).id("doc-42").await`. Layer: client.
 
 use std::future::{Future, IntoFuture};
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::engine;
+use super::engine_at;
 use super::handle::WorkflowHandle;
 use crate::codec::Payload;
 use crate::error::{Error, ErrorKind};
@@ -49,8 +50,9 @@ impl<W: Workflow> IntoFuture for Start<W> {
         if let Some(Scope::Body { .. } | Scope::Step { .. }) = scope() {
             return Box::pin(async { Err(nested(W::NAME)) });
         }
-        let engine = engine("starting a workflow");
+        let site = Location::caller();
         Box::pin(async move {
+            let engine = engine_at("starting a workflow", site);
             let id: Arc<str> = match self.id {
                 Some(id) => id.into(),
                 None => uuid::Uuid::now_v7().to_string().into(),

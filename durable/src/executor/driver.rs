@@ -208,7 +208,13 @@ impl Future for Driver {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<End> {
         loop {
-            self.poll_lead(cx);
+            if !self.poll_lead(cx)
+                && let Some(lead) = self.lead.take()
+            {
+                // Something else woke us. The write holds the writer's connection, and must not wait for a body that may
+                // block its thread.
+                tokio::spawn(lead);
+            }
             let mut fresh = false;
             if self.end.is_none() && !self.heed_stop(cx) {
                 if self.run.identity.may_poll() {

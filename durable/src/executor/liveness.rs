@@ -18,6 +18,9 @@ use crate::store::executor::{Beat, BeatQuestion, LivenessConnection};
 use crate::workflow::Context;
 use crate::writer::Health;
 
+/// A database that stays away is not silent for longer than this.
+const LOG_EVERY: Duration = Duration::from_secs(10);
+
 /// A beat, and what it says of the time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heard {
@@ -113,6 +116,7 @@ impl Liveness {
         let mut watching_since = None;
         let mut number = 0;
         let mut failures = 0_u32;
+        let mut logged_at = Duration::ZERO;
         while !self.stopping.load(Ordering::SeqCst) && !health.is_lost() {
             let asked_at = since_boot();
             let patience = every.max(Duration::from_secs(1)) * 10;
@@ -155,7 +159,8 @@ impl Liveness {
                         break;
                     }
                     failures += 1;
-                    if failures.is_power_of_two() {
+                    if failures == 1 || since_boot().saturating_sub(logged_at) >= LOG_EVERY {
+                        logged_at = since_boot();
                         tracing::warn!(error = %crate::writer::Chain(&error), failures, "no heartbeat");
                     }
                 }

@@ -34,6 +34,8 @@ pub(crate) struct Tally {
     pub(crate) workflows: usize,
     pub(crate) ids: Vec<String>,
     pub(crate) steps: usize,
+    /// Names, versions and numbers of pending workflows that this program does not have.
+    pub(crate) unserved: Vec<(String, i32, i64)>,
 }
 
 /// Ids that a report lists; all are counted.
@@ -105,7 +107,8 @@ impl Engine {
             if Instant::now() >= deadline
                 || !in_time(self.store.has_suspects(&identity.executor_id)).await.map_err(Error::from)?
             {
-                return Ok(lock(&self.tally).clone());
+                let unserved = in_time(self.store.unserved(&self.registry.served)).await.map_err(Error::from)?;
+                return Ok(Tally { unserved, ..lock(&self.tally).clone() });
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

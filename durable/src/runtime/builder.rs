@@ -71,7 +71,8 @@ impl Builder {
     }
 
     /// A Postgres pool of the program's own, used for claims and reads. Writers and heartbeat have three connections
-    /// of their own, opened with the pool's options.
+    /// of their own, opened with the pool's options. Its sessions should have `synchronous_commit` on, or a crash of the
+    /// server can undo a cancel.
     pub fn pool(mut self, pool: sqlx::PgPool) -> Self {
         self.target = Some(Target::Pool(pool));
         self

@@ -49,7 +49,13 @@ impl Runtime {
     /// What the database says.
     pub async fn recover(&self) -> Result<Recovered, Error> {
         let tally = self.0.0.recover().await?;
-        Ok(Recovered { workflows: tally.workflows, steps: tally.steps, ids: tally.ids })
+        let unserved = tally.unserved.into_iter();
+        Ok(Recovered {
+            workflows: tally.workflows,
+            steps: tally.steps,
+            ids: tally.ids,
+            unserved: unserved.map(|(name, version, workflows)| Unserved { name, version, workflows }).collect(),
+        })
     }
 
     /// The id of the executor: one for each incarnation of a process.
@@ -121,17 +127,35 @@ pub struct Recovered {
     pub steps: usize,
     /// Their ids, up to 10,000.
     pub ids: Vec<String>,
+    /// What stays pending because this program does not have it.
+    pub unserved: Vec<Unserved>,
+}
+
+/// Pending workflows of a name and version that this program does not have: they wait for a build that does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unserved {
+    /// The recorded name.
+    pub name: String,
+    /// The recorded version.
+    pub version: i32,
+    /// How many are pending.
+    pub workflows: i64,
 }
 
 impl fmt::Display for Recovered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = |n: usize| if n == 1 { "" } else { "s" };
-        let Self { workflows, steps, .. } = self;
+        let Self { workflows, steps, unserved, .. } = self;
         write!(
             f,
             "recovered {workflows} workflow{}, {steps} step{} already recorded",
             plural(*workflows),
             plural(*steps)
-        )
+        )?;
+        for Unserved { name, version, workflows } in unserved {
+            write!(f, "; {workflows} of `{name}` version {version} pending, which this program does not have")?;
+        }
+        Ok(())
     }
 }

@@ -89,6 +89,7 @@ impl PostgresStore {
                 .max_connections(pool_size)
                 .acquire_timeout(Duration::from_secs(10))
                 .idle_timeout(Duration::from_secs(60))
+                .after_connect(|connection, _| Box::pin(make_durable(connection)))
                 .connect_lazy_with(engine_options(options.clone())),
         };
         let store = Self { pool, options, schema };
@@ -126,30 +127,63 @@ impl PostgresStore {
 
 /// Opens an engine connection, for at most ten seconds.
 pub(super) async fn connect(options: &PgConnectOptions) -> Result<PgConnection> {
-    let options = engine_options(options.clone());
-    match tokio::time::timeout(Duration::from_secs(10), PgConnection::connect_with(&options)).await {
-        Ok(Ok(mut connection)) => {
-            // A cluster may run with it off: then an acknowledged record could be lost by a crash of the server.
-            sqlx::query(
-                "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
-            )
-            .execute(&mut connection)
-            .await?;
-            Ok(connection)
-        }
+    match tokio::time::timeout(Duration::from_secs(10), open(&engine_options(options.clone()))).await {
+        Ok(Ok(connection)) => Ok(connection),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(StoreError::new(StoreErrorKind::Unavailable, "the database did not answer within 10 seconds")),
     }
 }
 
-/// A silent network ends a session within half a minute, on the server's side too.
+/// A server that is starting, or has no connection left, is asked again: many processes may come up at once.
+async fn open(options: &PgConnectOptions) -> std::result::Result<PgConnection, sqlx::Error> {
+    let mut pause = Duration::from_millis(50);
+    let give_up_at = tokio::time::Instant::now() + Duration::from_secs(9);
+    loop {
+        match PgConnection::connect_with(options).await {
+            Ok(mut connection) => {
+                make_durable(&mut connection).await?;
+                return Ok(connection);
+            }
+            Err(sqlx::Error::Database(error))
+                if error.is_transient_in_connect_phase() && tokio::time::Instant::now() < give_up_at =>
+            {
+                tracing::debug!(%error, "the database takes no connection for now");
+                tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+                pause = (pause * 2).min(Duration::from_secs(1));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Of every connection that the engine opens itself.
+const SESSION: [(&str, &str); 11] = [
+    // A silent network ends a session within half a minute, on the server's side too.
+    ("tcp_keepalives_idle", "10"),
+    ("tcp_keepalives_interval", "5"),
+    ("tcp_keepalives_count", "3"),
+    ("tcp_user_timeout", "25000"),
+    // Every statement goes by an index. Left free, the planner reads the whole of a table that was small when it
+    // looked, or of which much is pending, and the cost of a beat or claim grows with the finished rows.
+    ("enable_seqscan", "off"),
+    ("enable_bitmapscan", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
+    ("jit", "off"),
+    // A statement that waited for a lease row reads it again; a role may be set to fail instead.
+    ("default_transaction_isolation", "read committed"),
+    ("lock_timeout", "0"),
+];
+
 fn engine_options(options: PgConnectOptions) -> PgConnectOptions {
-    options.disable_statement_logging().options([
-        ("tcp_keepalives_idle", "10"),
-        ("tcp_keepalives_interval", "5"),
-        ("tcp_keepalives_count", "3"),
-        ("tcp_user_timeout", "25000"),
-    ])
+    options.disable_statement_logging().options(SESSION)
+}
+
+/// A cluster may run with it off: then an acknowledged record could be lost by a crash of the server.
+async fn make_durable(connection: &mut PgConnection) -> std::result::Result<(), sqlx::Error> {
+    let sql =
+        "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
+    sqlx::query(sql).execute(connection).await.map(drop)
 }
 
 /// A timestamp in microseconds since 1970, without a time crate.

@@ -29,7 +29,7 @@ pub fn workflow_id() -> String {
 /// other step has: 32 hexadecimal digits. Under [`plain`](crate::plain) it is random.
 ///
 /// # Panics
-/// Outside of a step's body: in the body of a workflow use [`uuid`].
+/// Outside of a step's body: in the body of a workflow use [`uuid()`].
 #[track_caller]
 pub fn idempotency_key() -> String {
     match scope() {
@@ -92,7 +92,7 @@ pub fn uuid() -> Uuid {
     }
 }
 
-/// A random value that every replay sees again, derived like [`uuid`]. Not for secrets.
+/// A random value that every replay sees again, derived like [`uuid()`]. Not for secrets.
 ///
 /// # Panics
 /// With a runtime, but outside of a workflow.

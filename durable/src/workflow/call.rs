@@ -208,8 +208,14 @@ impl Call {
     fn encode<R>(&self, codec: OutcomeCodec<R>, value: &R) -> Result<(Outcome, R), Failure> {
         let name = self.meta.name;
         let refuse = |why: String| Failure::permanent(why).with_kind(FailureKind::Payload);
-        let outcome = (codec.encode)(value)
-            .map_err(|error| refuse(format!("the outcome of step `{name}` can't be recorded: {error}")))?;
+        let outcome = (codec.encode)(value).map_err(|error| {
+            refuse(match (codec.error)(value) {
+                Some(view) => {
+                    format!("the error of step `{name}` can't be recorded: {error}; it says: {}", view.failure.chain())
+                }
+                None => format!("the outcome of step `{name}` can't be recorded: {error}"),
+            })
+        })?;
         let (size, limits) = (outcome.payload().size(), self.context.services.limits);
         if size > limits.payload_max {
             return Err(refuse(format!(

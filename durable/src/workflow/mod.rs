@@ -33,4 +33,4 @@ pub use retry::RetryPolicy;
 pub(crate) use scope::{Branch, Scope, entered, in_scope, mark_present, scope};
 pub(crate) use services::{EventHook, Limits, Services, StateMap};
 pub use step::{StepDef, StepFuture, StepMeta, step};
-pub(crate) use stop::{Stop, StopReason};
+pub(crate) use stop::StopReason;

@@ -19,11 +19,15 @@ use crate::store::{Result, StoreErrorKind, in_time};
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// Nothing waits for longer than this without a word in the log.
+const LOG_EVERY: Duration = Duration::from_secs(10);
+
 /// Writes a batch, however long the database is away; only an abandoned executor gives up.
 pub(super) async fn flush(connection: &mut dyn WriterConnection, mut batch: Batch, health: &Health) {
     let mut tolerate = false;
     let mut pause = FIRST_PAUSE;
     let mut failures = 0_u32;
+    let mut logged_at = Instant::now();
     while !batch.ops.is_empty() && !health.is_abandoned() {
         crash_point("before-send");
         let error = match in_time(connection.send(&batch.ops, tolerate)).await {
@@ -68,7 +72,8 @@ pub(super) async fn flush(connection: &mut dyn WriterConnection, mut batch: Batc
             _ => {}
         }
         failures += 1;
-        if failures.is_power_of_two() && error.kind != StoreErrorKind::Retry {
+        if error.kind != StoreErrorKind::Retry && (failures == 1 || logged_at.elapsed() >= LOG_EVERY) {
+            logged_at = Instant::now();
             tracing::warn!(error = %Chain(&error), rows = batch.ops.len(), failures, "records wait for the database");
         }
         // A start that certainly wrote nothing is answered at once, one whose fate is unknown after its time.

@@ -5,15 +5,15 @@ WITH beat AS (
     UPDATE durable.executors SET heartbeat_at = clock_timestamp() WHERE executor_id = $1 AND status = 'alive' RETURNING 1
 ), held AS MATERIALIZED (
     SELECT l.objid::int8 AS number FROM pg_locks l
-    WHERE l.locktype = 'advisory' AND l.classid::int8 = $2 AND l.objsubid = 2 AND l.granted
+    WHERE l.locktype = 'advisory' AND l.classid::int8 = $2::int8 AND l.objsubid = 2 AND l.granted
       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 ), dead AS MATERIALIZED (
     SELECT e.executor_id, e.name, e.heartbeat_at, e.status <> 'alive' AS marked
     FROM durable.executors e
     WHERE e.executor_id <> $1 AND NOT e.released
       AND (e.status <> 'alive'
-           OR ($5 >= $4 AND e.heartbeat_at < clock_timestamp() - $4 * interval '1 microsecond')
-           OR ($5 >= $3 AND e.heartbeat_at < clock_timestamp() - $3 * interval '1 microsecond'
+           OR ($5::int8 >= $4::int8 AND e.heartbeat_at < clock_timestamp() - $4 * interval '1 microsecond')
+           OR ($5 >= $3::int8 AND e.heartbeat_at < clock_timestamp() - $3 * interval '1 microsecond'
                AND e.number NOT IN (SELECT number FROM held)))
     LIMIT 20
 )

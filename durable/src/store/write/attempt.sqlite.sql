@@ -1,5 +1,7 @@
--- Records progress of steps. ?1-?3 lease, ?4 now; a row: id, branch, index, epoch, attempt, name, status, error, started, ended, next
-WITH lease AS (SELECT 1 FROM writers WHERE executor_id = ?1 AND writer = ?2 AND epoch = ?3 AND ?4 IS NOT NULL)
+-- Records progress of steps. Lease and now, then a row: id, branch, index, epoch, attempt, name, status, error, started, ended, next
+WITH lease AS (
+    SELECT w.executor_id, own.now FROM (SELECT ? AS executor_id, ? AS writer, ? AS epoch, ? AS now) own
+    JOIN writers w ON w.executor_id = own.executor_id AND w.writer = own.writer AND w.epoch = own.epoch)
 INSERT INTO workflow_step_attempts (workflow_id, branch, step_index, attempt, step_name, status, error_message, started_at, ended_at,
        next_attempt_at)
 SELECT column1, column2, column3, column5, column6, column7, column8, column9, column10, column11

@@ -1,5 +1,7 @@
--- Inputs of started workflows. ?1-?3 lease, ?4 now; a row: id, codec, text, bytes
-WITH lease AS (SELECT 1 FROM writers WHERE executor_id = ?1 AND writer = ?2 AND epoch = ?3 AND ?4 IS NOT NULL)
+-- Inputs of started workflows. Lease and now, then a row: id, codec, text, bytes
+WITH lease AS (
+    SELECT w.executor_id, own.now FROM (SELECT ? AS executor_id, ? AS writer, ? AS epoch, ? AS now) own
+    JOIN writers w ON w.executor_id = own.executor_id AND w.writer = own.writer AND w.epoch = own.epoch)
 INSERT INTO workflow_payloads (workflow_id, part, codec, payload, payload_bytes)
 SELECT column1, 'input', column2, column3, column4
 FROM (VALUES (?,?,?,?))

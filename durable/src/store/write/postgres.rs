@@ -19,10 +19,9 @@ const INSPECT_WORKFLOWS: &str = include_str!("inspect_workflows.postgres.sql");
 const INSPECT_STEPS: &str = include_str!("inspect_steps.postgres.sql");
 const LEASE: &str = include_str!("lease.postgres.sql");
 
-/// The plan is part of the contract: these leave the primary keys as the only way in, whatever the tables' sizes
-/// were when it was made.
-const PINS: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off;
-    SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off; SET lock_timeout = 0";
+/// The plan is part of the contract: with the settings of every engine connection this leaves the primary keys as the
+/// only way in, whatever the tables' sizes were when it was made.
+const PINS: &str = "SET plan_cache_mode = force_generic_plan; SET statement_timeout = 0";
 
 impl WriteStore for PostgresStore {
     fn writer(&self, lease: Lease) -> Box<dyn WriterConnection> {

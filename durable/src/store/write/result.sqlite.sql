@@ -1,5 +1,7 @@
--- Outcomes of bodies, before their status. ?1-?3 lease, ?4 now; a row: id, epoch, codec, encoding, text, bytes
-WITH lease AS (SELECT 1 FROM writers WHERE executor_id = ?1 AND writer = ?2 AND epoch = ?3 AND ?4 IS NOT NULL)
+-- Outcomes of bodies, before their status. Lease and now, then a row: id, epoch, codec, encoding, text, bytes
+WITH lease AS (
+    SELECT w.executor_id, own.now FROM (SELECT ? AS executor_id, ? AS writer, ? AS epoch, ? AS now) own
+    JOIN writers w ON w.executor_id = own.executor_id AND w.writer = own.writer AND w.epoch = own.epoch)
 INSERT INTO workflow_payloads (workflow_id, part, codec, error_encoding, payload, payload_bytes)
 SELECT column1, 'result', column3, column4, column5, column6
 FROM (VALUES (?,?,?,?,?,?))

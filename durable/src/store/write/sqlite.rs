@@ -21,7 +21,7 @@ const INSPECT_STEPS: &str = include_str!("inspect_steps.sqlite.sql");
 const LEASE: &str = include_str!("lease.sqlite.sql");
 
 /// Statements come in few lengths, so that the prepared ones stay few; rows of NULL fill them up.
-const LENGTHS: [usize; 4] = [1, 8, 64, 512];
+const LENGTHS: [usize; 6] = [1, 4, 16, 64, 256, 512];
 
 impl WriteStore for SqliteStore {
     fn writer(&self, lease: Lease) -> Box<dyn WriterConnection> {

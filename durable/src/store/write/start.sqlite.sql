@@ -1,8 +1,10 @@
--- Records workflows, by the unique index on workflow_id. ?1-?3 lease, ?4 now; a row: id, name, version, here, seed, write id
-WITH lease AS (SELECT 1 FROM writers WHERE executor_id = ?1 AND writer = ?2 AND epoch = ?3 AND ?4 IS NOT NULL)
+-- Records workflows, by the unique index on workflow_id. Lease and now, then a row: id, name, version, here, seed, write id
+WITH lease AS (
+    SELECT w.executor_id, own.now FROM (SELECT ? AS executor_id, ? AS writer, ? AS epoch, ? AS now) own
+    JOIN writers w ON w.executor_id = own.executor_id AND w.writer = own.writer AND w.epoch = own.epoch)
 INSERT INTO workflows (workflow_id, name, version, status, executor_id, epoch, attempts, seed, write_id, created_at, updated_at, started_at)
-SELECT column1, column2, column3, iif(column4, 'running', 'pending'), iif(column4, ?1, NULL), column4, column4, column5, column6,
-       ?4, ?4, iif(column4, ?4, NULL)
+SELECT column1, column2, column3, iif(column4, 'running', 'pending'), iif(column4, (SELECT executor_id FROM lease), NULL),
+       column4, column4, column5, column6, (SELECT now FROM lease), (SELECT now FROM lease), iif(column4, (SELECT now FROM lease), NULL)
 FROM (VALUES (?,?,?,?,?,?))
 WHERE column1 IS NOT NULL AND EXISTS (SELECT 1 FROM lease)
 ON CONFLICT (workflow_id) DO NOTHING

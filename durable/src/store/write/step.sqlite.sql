@@ -1,7 +1,9 @@
--- Records step outcomes, reading each workflow by its id. ?1-?3 lease, ?4 now; a row: id, branch, index, seq, kind, name, status,
+-- Records step outcomes, reading each workflow by its id. Lease and now, then a row: id, branch, index, seq, kind, name, status,
 -- codec, encoding, output, bytes, error, hash, call site, definition site, attempts, epoch, write id, started, completed
 -- A NULL row pads the statement to one of few lengths. One writer at a time makes an interruption count unnecessary.
-WITH lease AS (SELECT 1 FROM writers WHERE executor_id = ?1 AND writer = ?2 AND epoch = ?3 AND ?4 IS NOT NULL)
+WITH lease AS (
+    SELECT w.executor_id, own.now FROM (SELECT ? AS executor_id, ? AS writer, ? AS epoch, ? AS now) own
+    JOIN writers w ON w.executor_id = own.executor_id AND w.writer = own.writer AND w.epoch = own.epoch)
 INSERT INTO workflow_steps (workflow_id, branch, step_index, seq, kind, step_name, status, codec, error_encoding, output, output_bytes,
        error_message, args_hash, call_site, definition_site, attempts, epoch, write_id, started_at, completed_at)
 SELECT column1, column2, column3, column4, column5, column6, column7, column8, column9, column10, column11, column12, column13,

@@ -1,0 +1,13 @@
+//! The databases: the statements, their plans, the migrations, and what each database does when it is not well.
+//!
+//! `DURABLE_TEST_ROWS` scales the largest table of the plan tests (default 200,000).
+
+mod connections;
+mod files;
+mod layers;
+mod migrations;
+mod plans;
+mod races;
+mod refusals;
+mod sqlite;
+mod support;
