@@ -103,12 +103,14 @@ on_both_stores! {
 
     async fn an_input_that_is_gone_blocks(database: Database) {
         let (runtime, probe) = begin(&database).await;
+        // Nobody looks while it is damaged.
+        runtime.shutdown().await;
         insert_pending(&database, "none", "order", None).await;
         insert_pending(&database, "null", "order", Some("{}")).await;
         insert_pending(&database, "codec", "order", Some(r#"{"count": 2}"#)).await;
         execute(&database, "UPDATE workflow_payloads SET payload = NULL WHERE workflow_id = 'null'").await;
         execute(&database, "UPDATE workflow_payloads SET codec = 77 WHERE workflow_id = 'codec'").await;
-        let next = crash_and_recover(&database, &probe, runtime).await;
+        let next = recovered(&database, &probe).await;
         for (id, word) in [("none", "input"), ("null", "input"), ("codec", "77")] {
             let run = reach::<order>(&next, id).await;
             becomes(&run, WorkflowStatus::Blocked).await;
@@ -165,6 +167,8 @@ fn an_input_that_is_no_text_blocks_on_sqlite() {
     durable_tests::run(
         async |database| {
             let (runtime, probe) = begin(&database).await;
+            // Nobody looks while it is damaged.
+            runtime.shutdown().await;
             insert_pending(&database, "bad", "order", Some("{}")).await;
             insert_pending(&database, "good", "order", Some(r#"{"count": 1}"#)).await;
             execute(
@@ -173,7 +177,7 @@ fn an_input_that_is_no_text_blocks_on_sqlite() {
             )
             .await;
             probe.open("hold");
-            let next = crash_and_recover(&database, &probe, runtime).await;
+            let next = recovered(&database, &probe).await;
             assert_eq!(reach::<order>(&next, "good").await.result().await.unwrap(), 8);
             let run = reach::<order>(&next, "bad").await;
             becomes(&run, WorkflowStatus::Blocked).await;

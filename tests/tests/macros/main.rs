@@ -3,6 +3,7 @@
 //! `ui/pass` has one file per family of signatures, `ui/fail` one per refusal with the message it must print; messages
 //! are renewed with `TRYBUILD=overwrite cargo test -p durable-tests --test macros`. That no lint finds anything in an
 //! expansion is shown by `cargo clippy` on `durable-strict`.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 use std::pin::pin;
 use std::sync::Mutex;

@@ -173,3 +173,6 @@ fn openers(branch: &str) -> Vec<(Arc<str>, i32)> {
 fn call(kind: &str, name: &str) -> String {
     if kind == name { format!("`{name}`") } else { format!("{kind} `{name}`") }
 }
+
+#[cfg(test)]
+mod tests;
