@@ -58,7 +58,8 @@ pub async fn cancelled() {
     }
 }
 
-/// The time, recorded: every replay sees the same. The database's clock.
+/// The time, recorded: every replay sees the same. The database's clock, and never before what an earlier call in
+/// this workflow gave.
 ///
 /// # Panics
 /// With a runtime, but outside of a workflow.
@@ -70,9 +71,9 @@ pub fn now() -> impl Future<Output = SystemTime> + Send {
         let Some(call) = call else { return SystemTime::now() };
         let codec = crate::__outcome!(i64, json);
         let micros = match call.begin(codec).await {
-            Begin::Value(micros) => micros,
+            Begin::Value(micros) => call.context.not_before(micros),
             Begin::Run(_) => {
-                let now = call.clock_now();
+                let now = call.context.not_before(call.clock_now());
                 call.record(codec, Ok(now), 1, now, None).await
             }
         };

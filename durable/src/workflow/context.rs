@@ -12,7 +12,7 @@ use super::body::Bodies;
 use super::services::Services;
 use super::stop::{Stop, StopReason};
 use crate::ids::StepKey;
-use crate::model::{AttemptOp, AttemptStatus, Op, WorkflowState, WorkflowStatus};
+use crate::model::{AttemptOp, AttemptStatus, Micros, Op, WorkflowState, WorkflowStatus};
 use crate::replay::{Decision, History, Request};
 use crate::writer::{OnFence, Pending, Verdict};
 
@@ -31,6 +31,8 @@ pub(crate) struct Context {
     outbox: Mutex<Vec<Pending>>,
     seq: AtomicI64,
     progressed: AtomicBool,
+    /// The latest time that the workflow was told.
+    told_time: AtomicI64,
 }
 
 /// What a run is made from.
@@ -59,6 +61,7 @@ impl Context {
             history: Mutex::new(history),
             outbox: Mutex::default(),
             progressed: AtomicBool::new(false),
+            told_time: AtomicI64::new(i64::MIN),
         })
     }
 
@@ -75,6 +78,11 @@ impl Context {
     /// True once a step was recorded in this run.
     pub(crate) fn has_progressed(&self) -> bool {
         self.progressed.load(Ordering::Relaxed)
+    }
+
+    /// A time for the workflow: the given one, or the latest that it was told before, if that is later.
+    pub(super) fn not_before(&self, time: Micros) -> Micros {
+        self.told_time.fetch_max(time, Ordering::Relaxed).max(time)
     }
 
     /// The next order number.

@@ -8,8 +8,7 @@ UPDATE durable.workflows w
 SET executor_id = NULL, updated_at = clock_timestamp(), (status, reason, error_message, completed_at, recoveries) = (
     SELECT CASE WHEN n > $2 THEN 'dead' ELSE 'pending' END,
            CASE WHEN n > $2 THEN 'recoveries' END,
-           CASE WHEN n > $2 THEN 'its executor was lost ' || n || ' times with no step recorded in between; '
-                || 'resume it once the cause is gone' END,
+           CASE WHEN n > $2 THEN 'executors lost with no step recorded in between: ' || n || '; resume it once the cause is gone' END,
            CASE WHEN n > $2 THEN clock_timestamp() END,
            n
     FROM (SELECT CASE WHEN EXISTS (SELECT 1 FROM durable.workflow_steps s

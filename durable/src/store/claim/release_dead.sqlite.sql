@@ -3,8 +3,7 @@
 UPDATE workflows
 SET status = iif(c.n > ?2, 'dead', 'pending'),
     reason = iif(c.n > ?2, 'recoveries', NULL),
-    error_message = iif(c.n > ?2, 'its executor was lost ' || c.n || ' times with no step recorded in between; '
-                        || 'resume it once the cause is gone', NULL),
+    error_message = iif(c.n > ?2, 'executors lost with no step recorded in between: ' || c.n || '; resume it once the cause is gone', NULL),
     completed_at = iif(c.n > ?2, ?4, NULL),
     recoveries = c.n, executor_id = NULL, updated_at = ?4
 FROM (SELECT w.submission, iif(EXISTS (SELECT 1 FROM workflow_steps s WHERE s.workflow_id = w.workflow_id AND s.epoch = w.epoch),
