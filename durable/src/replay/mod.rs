@@ -89,6 +89,11 @@ impl History {
         self.last_seq
     }
 
+    /// True if nothing is recorded.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.steps.is_empty() && self.progress.is_empty()
+    }
+
     /// How many outcomes it holds.
     pub(crate) fn len(&self) -> usize {
         self.steps.len()
@@ -96,7 +101,7 @@ impl History {
 
     /// What the call gets. Each key is asked for once.
     pub(crate) fn decide(&mut self, request: &Request<'_>) -> Decision {
-        if self.steps.is_empty() && self.progress.is_empty() {
+        if self.is_empty() {
             return Decision::Run(Progress::default());
         }
         let at = (Arc::clone(&request.key.branch), request.key.index);

@@ -11,6 +11,7 @@ use super::body::Running;
 use super::context::Context;
 use super::misuse::misuse;
 use super::scope::{Scope, present, scope};
+use super::site;
 use super::step::StepMeta;
 use super::stop::StopReason;
 use crate::codec::{Outcome, OutcomeCodec};
@@ -30,6 +31,14 @@ pub(super) struct Call {
     kind: &'static str,
     args_hash: Option<i64>,
     site: &'static Location<'static>,
+}
+
+/// What stands under a key after a commit.
+enum Recorded {
+    /// The outcome that was given.
+    Own,
+    /// Another one.
+    Other(Outcome),
 }
 
 /// What a call gets before anything runs.
@@ -71,7 +80,7 @@ impl Call {
     }
 
     fn decide(&self) -> Decision {
-        let (call_site, definition_site) = (self.site.to_string(), self.definition_site());
+        let (call_site, definition_site) = (self.call_site(), self.definition_site());
         self.context.decide(&Request {
             key: &self.key,
             kind: self.kind,
@@ -135,32 +144,40 @@ impl Call {
             Ok((outcome, copy)) => (outcome, Some(copy)),
             Err(failure) => (Outcome::failure(&failure), None),
         };
+        let mut is_error = matches!(outcome, Outcome::Error { .. });
+        let unread = copy.is_none().then(|| outcome.clone());
         let recorded = self.commit(outcome, attempts, started_at).await;
         drop(running);
-        let Some((outcome, own)) = recorded else { return never().await };
+        let Some(recorded) = recorded else { return never().await };
+        if let Recorded::Other(other) = &recorded {
+            is_error = matches!(other, Outcome::Error { .. });
+        }
         self.context.services.emit(&Event::Checkpoint {
             workflow_id: &self.context.workflow_id,
             branch: &self.key.branch,
             step_index: self.key.index,
             step_name: self.meta.name,
-            is_error: matches!(outcome, Outcome::Error { .. }),
+            is_error,
         });
         crash_point("after-checkpoint");
         if self.context.stop.is_requested() {
             return never().await;
         }
-        match copy {
-            Some(copy) if own => copy,
-            _ => self.decode(codec, &outcome).await,
+        match (recorded, copy, unread) {
+            (Recorded::Other(outcome), _, _) | (Recorded::Own, None, Some(outcome)) => {
+                self.decode(codec, &outcome).await
+            }
+            (Recorded::Own, Some(copy), _) => copy,
+            // One of the two is there.
+            (Recorded::Own, None, None) => never().await,
         }
     }
 
-    /// Commits an outcome: gives back what is recorded now, and whether it is the one given. `None` if nothing is,
-    /// because the workflow is not to go on.
-    async fn commit(&self, mut outcome: Outcome, attempts: i32, started_at: Micros) -> Option<(Outcome, bool)> {
+    /// Commits an outcome. `None` if nothing is recorded, because the workflow is not to go on.
+    async fn commit(&self, mut outcome: Outcome, attempts: i32, started_at: Micros) -> Option<Recorded> {
         // Made once: a repeated write must be recognized as the same.
         let (write_id, seq) = (fastrand::i64(..), self.context.next_seq());
-        let mut own = true;
+        let mut other = None;
         loop {
             if let Outcome::Error { message, .. } = &mut outcome {
                 *message = printable(std::mem::take(message));
@@ -172,10 +189,10 @@ impl Call {
                 seq,
                 kind: self.kind,
                 step_name: self.meta.name,
-                outcome: outcome.clone(),
+                outcome,
                 args_hash: self.args_hash,
-                call_site: self.site.to_string().into(),
-                definition_site: self.definition_site().into(),
+                call_site: self.call_site(),
+                definition_site: self.definition_site(),
                 attempts,
                 started_at: started_at.min(self.context.cancelled_at.load(Ordering::SeqCst)),
                 completed_at: self.context.services.clock.now(),
@@ -184,11 +201,11 @@ impl Call {
             match self.context.submit(op).await {
                 Ok(Verdict::Written) => {
                     self.context.progress();
-                    return Some((outcome, own));
+                    return Some(other.map_or(Recorded::Own, Recorded::Other));
                 }
                 Ok(Verdict::Taken(record)) => match record.outcome {
                     // Somebody recorded it first: everybody takes that.
-                    Ok(stored) => return Some((stored, false)),
+                    Ok(stored) => return Some(Recorded::Other(stored)),
                     Err(why) => {
                         self.context.block(&self.key, &why);
                         return None;
@@ -200,7 +217,8 @@ impl Call {
                         self.meta.name,
                         error.again()
                     ));
-                    (outcome, own) = (Outcome::failure(&failure.with_kind(FailureKind::Payload)), false);
+                    outcome = Outcome::failure(&failure.with_kind(FailureKind::Payload));
+                    other = Some(outcome.clone());
                 }
                 _ => return None,
             }
@@ -263,8 +281,12 @@ impl Call {
         }
     }
 
-    fn definition_site(&self) -> String {
-        format!("{}:{}:{}", self.meta.file, self.meta.line, self.meta.column)
+    fn call_site(&self) -> Arc<str> {
+        site::text(self.site.file(), self.site.line(), self.site.column())
+    }
+
+    fn definition_site(&self) -> Arc<str> {
+        site::text(self.meta.file, self.meta.line, self.meta.column)
     }
 
     /// The message of the recorded failure under this key, if there is one; looked at without running anything.

@@ -13,7 +13,7 @@ use super::services::Services;
 use super::stop::{Stop, StopReason};
 use crate::ids::StepKey;
 use crate::model::{AttemptOp, AttemptStatus, Micros, Op, WorkflowState, WorkflowStatus};
-use crate::replay::{Decision, History, Request};
+use crate::replay::{Decision, History, Progress, Request};
 use crate::writer::{OnFence, Pending, Verdict};
 
 /// One run of one workflow.
@@ -30,6 +30,8 @@ pub(crate) struct Context {
     history: Mutex<History>,
     outbox: Mutex<Vec<Pending>>,
     seq: AtomicI64,
+    /// True if nothing is recorded that a call could get.
+    fresh: bool,
     progressed: AtomicBool,
     /// The latest time that the workflow was told.
     told_time: AtomicI64,
@@ -58,6 +60,7 @@ impl Context {
             bodies: Bodies::default(),
             cancelled_at: AtomicI64::new(i64::MAX),
             seq: AtomicI64::new(history.last_seq()),
+            fresh: history.is_empty(),
             history: Mutex::new(history),
             outbox: Mutex::default(),
             progressed: AtomicBool::new(false),
@@ -67,6 +70,9 @@ impl Context {
 
     /// What a call gets from the history.
     pub(super) fn decide(&self, request: &Request<'_>) -> Decision {
+        if self.fresh {
+            return Decision::Run(Progress::default());
+        }
         self.history.lock().unwrap_or_else(PoisonError::into_inner).decide(request)
     }
 

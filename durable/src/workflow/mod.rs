@@ -17,6 +17,7 @@ mod random;
 mod retry;
 mod scope;
 mod services;
+mod site;
 mod step;
 mod stop;
 
