@@ -153,7 +153,7 @@ on_both_stores! {
         becomes(&run, WorkflowStatus::Dead).await;
         let error = run.result().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Dead);
-        assert!(error.to_string().contains("its executor was lost"), "the reason is named: {error}");
+        assert!(error.to_string().contains("executors lost with no step recorded"), "the reason is named: {error}");
         probe.open("stuck");
         run.resume().await.unwrap();
         assert_eq!(run.result().await.unwrap(), 1);
