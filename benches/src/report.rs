@@ -22,8 +22,8 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn heading() -> String {
         format!(
-            "{:<15} {:>9} {:>10} {:>10} {:>6} {:>8} {:>7} {:>7} {:>6}",
-            "work", "in flight", "per s", "raw per s", "ratio", "commits", "WAL B", "CPU us", "MiB"
+            "{:<14} {:>9} {:>8} {:>9} {:>5} {:>8} {:>7} {:>7} {:>5} {:>8}",
+            "work", "in flight", "per s", "raw per s", "ratio", "commits", "WAL B", "CPU us", "MiB", "p50 ms"
         )
     }
 
@@ -31,7 +31,7 @@ impl Report {
         let number =
             |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
         format!(
-            "{:<15} {:>9} {:>10} {:>10} {:>6} {:>8} {:>7} {:>7} {:>6}",
+            "{:<14} {:>9} {:>8} {:>9} {:>5} {:>8} {:>7} {:>7} {:>5} {:>8}",
             self.work,
             self.in_flight.map_or("-".to_owned(), |n| n.to_string()),
             number(self.per_s, 0),
@@ -41,6 +41,7 @@ impl Report {
             number(self.wal_bytes_per_step, 0),
             number(self.cpu_us_per_step, 1),
             number(self.rss_mib, 0),
+            number(self.p50_ms, 1),
         )
     }
 }

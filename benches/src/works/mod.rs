@@ -1,5 +1,8 @@
 //! The works, and how they are measured.
 
+mod claim;
+mod failover;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -55,6 +58,10 @@ enum Shape {
     Payload { bytes: usize, workflows: u32, steps: u32 },
     /// Nothing, for some seconds: statements per second.
     Idle,
+    /// A claim of a hundred: `ratio` is the time with many rows over that with few.
+    Claim,
+    /// The end of an executor: `p50_ms` until its workflow runs elsewhere.
+    Failover,
 }
 
 pub(crate) fn all() -> Vec<Work> {
@@ -70,6 +77,8 @@ pub(crate) fn all() -> Vec<Work> {
         Work { name: "payload_1k", shape: Shape::Payload { bytes: 1 << 10, workflows: 200, steps: 10 } },
         Work { name: "payload_64k", shape: Shape::Payload { bytes: 64 << 10, workflows: 50, steps: 4 } },
         Work { name: "payload_1m", shape: Shape::Payload { bytes: 1 << 20, workflows: 10, steps: 2 } },
+        Work { name: "claim", shape: Shape::Claim },
+        Work { name: "failover", shape: Shape::Failover },
         Work { name: "idle", shape: Shape::Idle },
     ]
 }
@@ -78,7 +87,7 @@ pub(crate) fn names() -> String {
     all().iter().map(|work| work.name).collect::<Vec<_>>().join(", ")
 }
 
-pub(crate) async fn measure(work: &Work, database: &Database, rounds: usize) -> anyhow::Result<Report> {
+pub(crate) async fn measure(work: &Work, database: &Database, rounds: usize, quick: bool) -> anyhow::Result<Report> {
     let mut report = Report {
         work: work.name.to_owned(),
         store: if database.store == Store::Postgres { "postgres" } else { "sqlite" },
@@ -138,6 +147,17 @@ pub(crate) async fn measure(work: &Work, database: &Database, rounds: usize) -> 
             report.rss_mib = Some(process::rss_mib());
             runtime.shutdown().await;
         }
+        Shape::Claim => {
+            runtime(database).await?.shutdown().await;
+            let many = if quick { (100_000, 500_000) } else { (1_000_000, 10_000_000) };
+            let few = claim::Rows { pending: 10_000, finished: 0 };
+            let many = claim::Rows { pending: many.0, finished: many.1 };
+            let few = claim::milliseconds(database, few, rounds).await?;
+            let many = claim::milliseconds(database, many, rounds).await?;
+            report.p50_ms = Some(many);
+            report.ratio = Some(many / few);
+        }
+        Shape::Failover => report.p50_ms = Some(failover::milliseconds(database, rounds.min(3)).await?),
         Shape::Idle => {
             let runtime = runtime(database).await?;
             if let Some(before) = database.counts().await? {
