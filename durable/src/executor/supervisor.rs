@@ -26,10 +26,6 @@ const RELEASE_ROWS: i64 = 1_000;
 /// Workflows that one claim takes.
 const CLAIM_ROWS: usize = 500;
 
-/// Recoveries without a step in between from which on a workflow is a suspect. What ends its executor takes down the
-/// innocent that run beside it; from here on they run apart, and only the one that does it uses up its recoveries.
-const SUSPECT_FROM: i32 = 3;
-
 /// Histories that one read loads.
 const HISTORY_PAGE: usize = 100;
 
@@ -98,8 +94,9 @@ struct State {
     /// A claim's reply was lost: workflows may be ours without running.
     orphans: bool,
     unserved_at: Instant,
-    /// Suspects that this process runs. None follows until each of them has recorded a step or ended.
-    suspects: Vec<Arc<str>>,
+    /// Suspects that this process runs, and since when. None follows until each of them has recorded a step, ended, or
+    /// run for a grace.
+    suspects: Vec<(Arc<str>, Instant)>,
     /// How many may be claimed then: one at first, twice as many each time.
     suspect_batch: usize,
 }
@@ -212,7 +209,11 @@ impl Engine {
                 None => return,
             }
         }
-        let unproven = own.suspects.iter().any(|id| self.running.stop_of(id).is_some_and(|run| !run.has_progressed()));
+        // Who has recorded a step, or run for a grace, is not what ended its executors at once.
+        let unproven = own.suspects.iter().any(|(id, since)| {
+            since.elapsed() < self.settings.grace
+                && self.running.stop_of(id).is_some_and(|context| !context.has_progressed())
+        });
         if unproven || self.is_closing() || !identity.may_poll() {
             return;
         }
@@ -265,8 +266,9 @@ impl Engine {
             return None;
         }
         self.backlog.store(false, Ordering::SeqCst);
-        let max_recoveries = i32::try_from(self.settings.max_recoveries).unwrap_or(i32::MAX);
-        let suspect_from = SUSPECT_FROM.min(max_recoveries).max(1);
+        // What ends its executor takes down the innocent that run beside it. With half of their recoveries used up they
+        // run apart, and only the guilty one loses the other half.
+        let suspect_from = i32::try_from(self.settings.max_recoveries.div_ceil(2)).unwrap_or(i32::MAX).max(1);
         let wanted = Wanted { served: &self.registry.served, suspect_from, suspects };
         let limit = i64::try_from(slots.len()).unwrap_or(i64::MAX);
         let claimed = match in_time(self.store.claim_due(&identity.claim_lease, &wanted, limit)).await {
@@ -279,7 +281,8 @@ impl Engine {
         };
         crash_point("after-claim");
         if suspects {
-            own.suspects.extend(claimed.iter().map(|workflow| Arc::clone(&workflow.workflow_id)));
+            let now = Instant::now();
+            own.suspects.extend(claimed.iter().map(|workflow| (Arc::clone(&workflow.workflow_id), now)));
         }
         let all = claimed.len() == slots.len();
         if !claimed.is_empty()

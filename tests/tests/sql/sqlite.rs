@@ -101,7 +101,12 @@ async fn the_file_has_a_write_ahead_log_that_stays_small() {
 #[test]
 fn every_connection_syncs_and_waits_its_turn() {
     let text = source("store/sqlite.rs");
-    for setting in ["SqliteSynchronous::Full", "SqliteJournalMode::Wal", "busy_timeout(Duration::from_secs(5))"] {
+    for setting in [
+        "SqliteSynchronous::Full",
+        "SqliteJournalMode::Wal",
+        "busy_timeout(BUSY_TIMEOUT)",
+        "BUSY_TIMEOUT: Duration = Duration::from_secs(5)",
+    ] {
         assert!(text.contains(setting), "{setting}");
     }
     for file in crate::support::sources("rs") {
