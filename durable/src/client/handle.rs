@@ -82,7 +82,6 @@ impl<W: Workflow> WorkflowHandle<W> {
 
     /// Waits for the end; `told` was registered before the start, so that nothing has to be asked.
     pub(super) async fn result_from(&self, told: Option<oneshot::Receiver<Ending>>) -> Result<W::Output, Error> {
-        let mut pause = Duration::from_millis(20);
         let mut ask = told.is_none();
         let _tidy = Tidy(self);
         let mut told = told.unwrap_or_else(|| self.engine.endings.wait(&self.id));
@@ -93,16 +92,17 @@ impl<W: Workflow> WorkflowHandle<W> {
                 if state.status.is_settled() {
                     return self.read(&state).await;
                 }
-                pause = (pause * 2).min(self.engine.settings.poll);
             }
-            match tokio::time::timeout(pause.mul_f64(0.75 + fastrand::f64() / 2.0), &mut told).await {
+            // The end elsewhere is looked for by the engine, once for all who wait.
+            ask = match tokio::time::timeout(Duration::from_secs(1), &mut told).await {
                 Ok(Ok(Ending { outcome: Some(outcome), .. })) => return self.decode(&outcome),
                 // Told without an outcome, or by nobody: the row says more.
-                Ok(_) => told = self.engine.endings.wait(&self.id),
-                Err(_) if !ask => pause = self.engine.settings.poll,
-                Err(_) => {}
-            }
-            ask = true;
+                Ok(_) => {
+                    told = self.engine.endings.wait(&self.id);
+                    true
+                }
+                Err(_) => false,
+            };
             if self.engine.is_closing() {
                 return Err(Error::new(
                     ErrorKind::ShuttingDown,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::codec::Outcome;
 use crate::model::WorkflowStatus;
@@ -17,7 +17,12 @@ pub(crate) struct Ending {
 
 /// Waiters by workflow id.
 #[derive(Default)]
-pub(crate) struct Endings(Mutex<HashMap<Arc<str>, Vec<oneshot::Sender<Ending>>>>);
+pub(crate) struct Endings {
+    waiters: Mutex<Waiters>,
+    joined: Notify,
+}
+
+type Waiters = HashMap<Arc<str>, Vec<oneshot::Sender<Ending>>>;
 
 impl Endings {
     /// Waits for the end of a workflow, if it is told in this process.
@@ -28,7 +33,19 @@ impl Endings {
         // Waiters that gave up leave with the next that comes.
         list.retain(|waiter| !waiter.is_closed());
         list.push(sender);
+        drop(waiters);
+        self.joined.notify_one();
         receiver
+    }
+
+    /// Resolves when somebody began to wait since the last time.
+    pub(super) async fn joined(&self) {
+        self.joined.notified().await;
+    }
+
+    /// The ids that somebody waits for.
+    pub(super) fn ids(&self) -> Vec<Arc<str>> {
+        self.lock().keys().cloned().collect()
     }
 
     /// Forgets an id that nobody waits for any more.
@@ -49,7 +66,7 @@ impl Endings {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Arc<str>, Vec<oneshot::Sender<Ending>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, Waiters> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

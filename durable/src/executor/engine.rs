@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::watch as channel;
+use tokio::sync::{Notify, Semaphore};
 
 use super::endings::Endings;
 use super::identity::Identity;
 use super::liveness::Roster;
 use super::settings::Settings;
 use super::supervisor::{Tally, supervise};
+use super::watch::watch;
 use crate::clock::{DatabaseClock, since_boot};
 use crate::error::Error;
 use crate::model::Micros;
@@ -26,7 +28,7 @@ pub(crate) struct Engine {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) registry: Registry,
     pub(crate) services: Arc<Services>,
-    pub(crate) endings: Endings,
+    pub(crate) endings: Arc<Endings>,
     pub(super) running: Arc<Running>,
     pub(super) slots: Arc<Semaphore>,
     pub(super) handle: Handle,
@@ -34,7 +36,7 @@ pub(crate) struct Engine {
     pub(super) wake: Notify,
     pub(super) tally: Mutex<Tally>,
     /// The number of the last beat that the supervisor has dealt with.
-    pub(super) processed: watch::Sender<u64>,
+    pub(super) processed: channel::Sender<u64>,
     /// Whether more is pending than there was room for when somebody last looked.
     pub(super) backlog: AtomicBool,
     /// Whether others may be taken over yet.
@@ -145,12 +147,12 @@ impl Engine {
             store,
             registry,
             services,
-            endings: Endings::default(),
+            endings: Arc::default(),
             running,
             handle: Handle::current(),
             wake: Notify::new(),
             tally: Mutex::default(),
-            processed: watch::channel(0).0,
+            processed: channel::channel(0).0,
             backlog: AtomicBool::new(false),
             sweeping: AtomicBool::new(false),
             identity: RwLock::new(identity),
@@ -158,6 +160,7 @@ impl Engine {
             closed: Notify::new(),
         });
         tokio::spawn(supervise(Arc::downgrade(&engine)));
+        tokio::spawn(watch(Arc::downgrade(&engine), Arc::clone(&engine.endings), engine.settings.poll));
         Ok(engine)
     }
 

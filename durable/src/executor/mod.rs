@@ -12,6 +12,7 @@ mod liveness;
 mod settings;
 mod start;
 mod supervisor;
+mod watch;
 
 pub(crate) use endings::Ending;
 pub(crate) use engine::Engine;

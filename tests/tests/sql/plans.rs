@@ -176,7 +176,7 @@ async fn the_write_path_goes_by_primary_key_if_large_and_analyzed() {
 }
 
 /// Other statements and the indexes they may read tables by.
-const OTHERS: [(&str, &[(&str, &str)]); 12] = [
+const OTHERS: [(&str, &[(&str, &str)]); 13] = [
     ("claim/claim_due", &[("workflows", "workflows_pending"), ("workflows", "workflows_pkey")]),
     (
         "claim/release_dead",
@@ -193,6 +193,7 @@ const OTHERS: [(&str, &[(&str, &str)]); 12] = [
     ("step/attempts", &[("workflow_step_attempts", "workflow_step_attempts_pkey")]),
     ("workflow/cancel", &[("workflows", "workflows_pkey"), ("workflows", "workflows_pkey")]),
     ("workflow/taken_away", &[("workflows", "workflows_pkey")]),
+    ("workflow/unsettled", &[("workflows", "workflows_pkey")]),
     ("workflow/workflow", &[("workflows", "workflows_pkey")]),
     ("write/inspect_workflows", &[("workflows", "workflows_pkey")]),
     ("write/inspect_steps", &[("workflow_steps", "workflow_steps_pkey")]),

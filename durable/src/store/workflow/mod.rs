@@ -3,6 +3,7 @@
 mod postgres;
 mod sqlite;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -22,6 +23,10 @@ pub(crate) trait WorkflowStore: Send + Sync {
 
     /// The recorded outcome of the body, if it has one. Immutable while the status is `done`.
     async fn result(&self, id: &str) -> Result<Option<Outcome>>;
+
+    /// Of `ids`, those that go on by themselves: pending, running or waiting. The others have ended, are blocked, or are
+    /// not there.
+    async fn unsettled(&self, ids: &[Arc<str>]) -> Result<HashSet<String>>;
 
     /// Of `ids`, those that `executor_id` does not run any more, and whether they are cancelled under it.
     async fn taken_away(&self, executor_id: &str, ids: &[Arc<str>]) -> Result<Vec<(String, bool)>>;

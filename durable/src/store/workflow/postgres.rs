@@ -1,5 +1,6 @@
 //! Postgres: single statements, and one transaction for a resume.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -13,6 +14,7 @@ use crate::store::postgres::{PostgresStore, Time, payload_of, result_of, workflo
 
 const WORKFLOW: &str = include_str!("workflow.postgres.sql");
 const PAYLOAD: &str = include_str!("payload.postgres.sql");
+const UNSETTLED: &str = include_str!("unsettled.postgres.sql");
 const TAKEN_AWAY: &str = include_str!("taken_away.postgres.sql");
 const CANCEL: &str = include_str!("cancel.postgres.sql");
 const RESUME_LOCK: &str = include_str!("resume_lock.postgres.sql");
@@ -36,6 +38,12 @@ impl WorkflowStore for PostgresStore {
     async fn result(&self, id: &str) -> Result<Option<Outcome>> {
         let row = sqlx::query(self.schema.sql(PAYLOAD)).bind(id).bind("result").fetch_optional(&self.pool).await?;
         row.as_ref().map(|row| result_of(id, row)).transpose()
+    }
+
+    async fn unsettled(&self, ids: &[Arc<str>]) -> Result<HashSet<String>> {
+        let ids: Vec<&str> = ids.iter().map(|id| &**id).collect();
+        let rows = sqlx::query(self.schema.sql(UNSETTLED)).bind(ids).fetch_all(&self.pool).await?;
+        rows.iter().map(|row| Ok(row.try_get("workflow_id")?)).collect()
     }
 
     async fn taken_away(&self, executor_id: &str, ids: &[Arc<str>]) -> Result<Vec<(String, bool)>> {

@@ -1,5 +1,6 @@
 //! SQLite: immediate transactions on the writing connection.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -13,6 +14,7 @@ use crate::store::sqlite::{SqliteStore, ids_json, now, payload_of, result_of, wo
 
 const WORKFLOW: &str = include_str!("workflow.sqlite.sql");
 const PAYLOAD: &str = include_str!("payload.sqlite.sql");
+const UNSETTLED: &str = include_str!("unsettled.sqlite.sql");
 const TAKEN_AWAY: &str = include_str!("taken_away.sqlite.sql");
 const CANCEL: &str = include_str!("cancel.sqlite.sql");
 const INTERRUPT: &str = include_str!("interrupt.sqlite.sql");
@@ -37,6 +39,11 @@ impl WorkflowStore for SqliteStore {
     async fn result(&self, id: &str) -> Result<Option<Outcome>> {
         let row = sqlx::query(PAYLOAD).bind(id).bind("result").fetch_optional(&self.read).await?;
         row.as_ref().map(|row| result_of(id, row)).transpose()
+    }
+
+    async fn unsettled(&self, ids: &[Arc<str>]) -> Result<HashSet<String>> {
+        let rows = sqlx::query(UNSETTLED).bind(ids_json(ids)).fetch_all(&self.read).await?;
+        rows.iter().map(|row| Ok(row.try_get("workflow_id")?)).collect()
     }
 
     async fn taken_away(&self, executor_id: &str, ids: &[Arc<str>]) -> Result<Vec<(String, bool)>> {
