@@ -10,6 +10,9 @@ use crate::error::{Error, ErrorKind};
 /// The longest workflow id, in bytes of UTF-8. Every key starts with it, so it bounds the index rows.
 pub(crate) const MAX_ID_BYTES: usize = 512;
 
+/// The longest path of a branch that may open others, in bytes: with the id it must fit into a row of an index.
+pub(crate) const MAX_BRANCH_BYTES: usize = 1_024;
+
 /// Checks a workflow id given by a caller.
 ///
 /// # Errors

@@ -2,9 +2,8 @@
 
 use std::future::Future;
 use std::panic::Location;
+use std::pin::Pin;
 use std::sync::Arc;
-
-use futures_util::future::Either;
 
 use super::engine_at;
 use super::handle::WorkflowHandle;
@@ -20,10 +19,14 @@ use crate::workflow::{Scope, StopReason, misuse, scope};
 #[track_caller]
 pub fn call<W: Workflow>(input: W::Input) -> impl Future<Output = W::Output> + Send + 'static {
     let site = Location::caller();
-    match scope() {
-        Some(Scope::Plain) => return Either::Left(Box::pin(W::body(input))),
-        Some(Scope::Body { context, .. } | Scope::Step { context, .. }) => {
-            return Either::Right(Either::Left(async move {
+    // What counts is where the call is awaited, as for any async function.
+    async move {
+        match scope() {
+            Some(Scope::Plain) => {
+                let body: Pin<Box<dyn Future<Output = W::Output> + Send>> = Box::pin(W::body(input));
+                body.await
+            }
+            Some(Scope::Body { context, .. } | Scope::Step { context, .. }) => {
                 let failure = Failure::permanent(nested(W::NAME).to_string()).with_kind(FailureKind::Unsupported);
                 match W::outcome().from_failure {
                     Some(from_failure) => from_failure(failure),
@@ -32,24 +35,24 @@ pub fn call<W: Workflow>(input: W::Input) -> impl Future<Output = W::Output> + S
                         std::future::pending().await
                     }
                 }
-            }));
-        }
-        None => {}
-    }
-    Either::Right(Either::Right(async move {
-        let engine = engine_at(&format!("calling workflow `{}`", W::NAME), site);
-        let id: Arc<str> = uuid::Uuid::now_v7().to_string().into();
-        // Before the start, so that the end is heard without a question to the database.
-        let ending = engine.endings.wait(&id);
-        let result = match record::<W>(&engine, &id, &input).await {
-            Ok(()) => {
-                drop(input);
-                WorkflowHandle::<W>::new(engine, id).result_from(Some(ending)).await
             }
-            Err(error) => Err(error),
-        };
-        result.unwrap_or_else(|error| express::<W>(&error, site))
-    }))
+            None => run::<W>(input, site).await.unwrap_or_else(|error| express::<W>(&error, site)),
+        }
+    }
+}
+
+async fn run<W: Workflow>(input: W::Input, site: &Location<'_>) -> Result<W::Output, Error> {
+    let engine = engine_at(&format!("calling workflow `{}`", W::NAME), site);
+    let id: Arc<str> = uuid::Uuid::now_v7().to_string().into();
+    // Before the start, so that the end is heard without a question to the database.
+    let ending = engine.endings.wait(&id);
+    if let Err(error) = record::<W>(&engine, &id, &input).await {
+        drop(ending);
+        engine.endings.tidy(&id);
+        return Err(error);
+    }
+    drop(input);
+    WorkflowHandle::<W>::new(engine, id).result_from(Some(ending)).await
 }
 
 /// An error of the library's as the workflow's own.

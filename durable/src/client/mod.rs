@@ -30,7 +30,7 @@ fn engine_at(what: &str, site: &Location<'_>) -> Arc<Engine> {
         None => misuse(
             &format!("{what} needs a runtime"),
             site,
-            "call `durable::init().await` first, or run the code unrecorded with `durable::plain(..)`",
+            "call `durable::init().await` first, or run the code unrecorded with `durable::plain(async { .. })`",
         ),
     }
 }

@@ -27,7 +27,7 @@ use crate::event::Event;
 use crate::model::{Op, SettleOp, StoredInput, WorkflowStatus};
 use crate::registry::{BodyFuture, WorkflowEntry};
 use crate::replay::History;
-use crate::workflow::{Branch, Context, ContextParts, Scope, StopReason, in_scope, words};
+use crate::workflow::{Branch, Context, ContextParts, Scope, StopReason, discard, in_scope, words};
 use crate::writer::{Pending, Verdict};
 
 /// A workflow to run.
@@ -71,9 +71,14 @@ pub(super) async fn drive(engine: Arc<Engine>, job: Job) {
     });
     let body = match input {
         Err(why) => Err(format!("its input {why}")),
-        Ok(input) => (entry.begin)(input, engine.services.limits).map_err(|why| {
-            format!("its input can't be decoded as the arguments of today: {why}; deploy code that reads it, or repair the row")
-        }),
+        Ok(input) => {
+            // `Deserialize` is the user's code as well.
+            let begun = catch_unwind(AssertUnwindSafe(|| (entry.begin)(input, engine.services.limits)));
+            let begun = begun.unwrap_or_else(|payload| Err(words("decoding", payload).chain()));
+            begun.map_err(|why| {
+                format!("its input can't be decoded as the arguments of today: {why}; deploy code that reads it, or repair the row")
+            })
+        }
     };
     let end = match body {
         Ok(body) => {
@@ -124,7 +129,7 @@ impl Driver {
         self.end = Some(end);
         // The user's `Drop` code may panic as well as any other.
         if let Some(body) = self.body.take() {
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(body)));
+            discard(body);
         }
     }
 
@@ -173,7 +178,7 @@ impl Driver {
             Ok(Poll::Ready(end)) => self.finish(End::Returned(end)),
             Err(payload) => {
                 let what = format!("workflow `{}`", self.run.context.name);
-                self.finish(End::Returned(Err(words(&what, payload.as_ref()))));
+                self.finish(End::Returned(Err(words(&what, payload))));
             }
         }
     }

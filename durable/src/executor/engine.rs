@@ -44,6 +44,8 @@ pub(crate) struct Engine {
     identity: RwLock<Arc<Identity>>,
     closing: AtomicBool,
     pub(super) closed: Notify,
+    /// True once nothing is left to do.
+    ended: channel::Sender<bool>,
 }
 
 /// A workflow that runs here.
@@ -158,6 +160,7 @@ impl Engine {
             identity: RwLock::new(identity),
             closing: AtomicBool::new(false),
             closed: Notify::new(),
+            ended: channel::channel(false).0,
         });
         tokio::spawn(supervise(Arc::downgrade(&engine)));
         tokio::spawn(watch(Arc::downgrade(&engine), Arc::clone(&engine.endings), engine.settings.poll));
@@ -236,10 +239,22 @@ impl Engine {
     }
 
     /// Ends gracefully: no new work, running steps have their grace, the rest goes back for others to take.
-    pub(crate) async fn shutdown(&self) {
-        if self.closing.swap(true, Ordering::SeqCst) {
-            return;
+    ///
+    /// In a task of its own: whoever gives up waiting leaves nothing half-way, and everybody who asks waits for its end.
+    pub(crate) async fn shutdown(self: &Arc<Self>) {
+        let mut ended = self.ended.subscribe();
+        if !self.closing.swap(true, Ordering::SeqCst) {
+            let engine = Arc::clone(self);
+            self.handle.spawn(async move {
+                let _told = Told(&engine);
+                engine.wind_down().await;
+            });
         }
+        // The sender lives as long as the engine.
+        let _ = ended.wait_for(|ended| *ended).await;
+    }
+
+    async fn wind_down(&self) {
         for run in self.running.all() {
             run.context.stop.request(StopReason::Shutdown);
         }
@@ -285,6 +300,16 @@ impl Engine {
         identity.liveness.stop();
         self.closed.notify_waiters();
         self.closed.notify_one();
+        self.ended.send_replace(true);
+    }
+}
+
+/// Tells that the end is reached, also if its task is dropped with the tokio runtime.
+struct Told<'a>(&'a Engine);
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        self.0.ended.send_replace(true);
     }
 }
 

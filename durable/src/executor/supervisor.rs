@@ -42,8 +42,26 @@ pub(crate) struct Tally {
 /// Ids that a report lists; all are counted.
 const TALLY_IDS: usize = 10_000;
 
+/// A supervisor that ends with its tokio runtime takes the sign of life with it: others take over, and whoever waits
+/// here is told.
+struct LastWords(Weak<Engine>);
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        if let Some(engine) = self.0.upgrade()
+            && !engine.is_closing()
+        {
+            tracing::error!(
+                "the tokio runtime of a durable runtime ended without `shutdown()`: others take over its workflows"
+            );
+            engine.abandon();
+        }
+    }
+}
+
 /// Until the engine is closed or gone.
 pub(super) async fn supervise(engine: Weak<Engine>) {
+    let _last_words = LastWords(Weak::clone(&engine));
     let Some(begun) = engine.upgrade() else { return };
     // Without a `recover()`, others are taken over only after one grace.
     let sweep_after = Instant::now() + begun.settings.grace;

@@ -111,7 +111,7 @@ impl From<sqlx::Error> for StoreError {
             _ => K::Unavailable,
         };
         let message = match kind {
-            K::Unavailable => "the database can't be reached".to_owned(),
+            K::Unavailable => "the database can't be reached; check that it runs and that the URL is right".to_owned(),
             K::Schema => {
                 "a table of durable is missing or of another version; start once with migrations on".to_owned()
             }

@@ -123,6 +123,6 @@ fn outside(what: &str) -> ! {
     misuse(
         &format!("`durable::{what}` was called outside of a workflow"),
         Location::caller(),
-        "call it from a `#[workflow]` function, or under `durable::plain(..)` in a unit test",
+        "call it from a `#[workflow]` function, or under `durable::plain(async { .. })` in a unit test",
     )
 }

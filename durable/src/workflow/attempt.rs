@@ -5,7 +5,9 @@
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -13,7 +15,7 @@ use futures_util::FutureExt;
 use super::call::{Begin, Call, never, printable};
 use super::scope::{Scope, in_scope};
 use super::step::StepDef;
-use super::words;
+use super::{discard, words};
 use crate::crash::crash_point;
 use crate::error::{Failure, FailureKind};
 use crate::event::Event;
@@ -72,7 +74,7 @@ impl Call {
         let body = AssertUnwindSafe(in_scope(scope, body)).catch_unwind();
         let end = match timeout {
             None => body.await,
-            Some(limit) => match tokio::time::timeout(limit, body).await {
+            Some(limit) => match tokio::time::timeout(limit, Undropped::new(body)).await {
                 Ok(end) => end,
                 Err(_) => {
                     let failure = Failure::new(format!("{what} ran longer than its timeout of {limit:?}"));
@@ -80,7 +82,7 @@ impl Call {
                 }
             },
         };
-        end.map_err(|payload| words(&what, payload.as_ref()))
+        end.map_err(|payload| words(&what, payload))
     }
 
     /// Records a failed attempt, and gives back when the next is due; `None` if the workflow is not to go on.
@@ -134,5 +136,31 @@ impl Call {
         if self.context.stop.is_requested() {
             never().await
         }
+    }
+}
+
+/// A body whose `Drop` code may panic without taking the workflow with it: that of an attempt that ran out of time.
+struct Undropped<F>(Option<Pin<Box<F>>>);
+
+impl<F> Undropped<F> {
+    fn new(body: F) -> Self {
+        Self(Some(Box::pin(body)))
+    }
+}
+
+impl<F: Future> Future for Undropped<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<F::Output> {
+        match self.0.as_mut() {
+            Some(body) => body.as_mut().poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<F> Drop for Undropped<F> {
+    fn drop(&mut self) {
+        discard(self.0.take());
     }
 }

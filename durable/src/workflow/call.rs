@@ -18,7 +18,7 @@ use crate::codec::{Outcome, OutcomeCodec};
 use crate::crash::crash_point;
 use crate::error::{Failure, FailureKind};
 use crate::event::Event;
-use crate::ids::StepKey;
+use crate::ids::{MAX_BRANCH_BYTES, StepKey};
 use crate::model::{Micros, Op, StepOp};
 use crate::replay::{Decision, Progress, Request};
 use crate::writer::Verdict;
@@ -73,7 +73,7 @@ impl Call {
             None if present() => misuse(
                 &format!("step `{}` was called outside of a workflow", meta.name),
                 site,
-                "call it from a `#[workflow]` function, or run it unrecorded with `durable::plain(..)`",
+                "call it from a `#[workflow]` function, or run it unrecorded with `durable::plain(async { .. })`",
             ),
             None => None,
         }
@@ -91,8 +91,17 @@ impl Call {
         })
     }
 
-    /// Blocks the workflow if the history has another kind of call here.
+    /// Blocks the workflow if the history has another kind of call here, and fails it if its arms can't have keys.
     pub(super) fn check(&self) {
+        if self.key.branch.len() > MAX_BRANCH_BYTES {
+            self.context.stop.request(StopReason::Failed(Failure::permanent(format!(
+                "`{}` called at {} is nested too deep: the path of its branch has {} bytes, the limit is {MAX_BRANCH_BYTES}; \
+                 make the inner calls one after the other, or a step of their own",
+                self.meta.name,
+                self.call_site(),
+                self.key.branch.len()
+            ))));
+        }
         if let Decision::Blocked(why) = self.decide() {
             self.context.block(&self.key, &why);
         }
@@ -211,6 +220,16 @@ impl Call {
                         return None;
                     }
                 },
+                // Not even the refusal in words is taken: there is no record to make.
+                Ok(Verdict::Refused(error)) if other.is_some() => {
+                    self.context.stop.request(StopReason::Failed(Failure::permanent(format!(
+                        "the outcome of step `{}` at {} can't be recorded: {}",
+                        self.meta.name,
+                        self.key,
+                        error.again()
+                    ))));
+                    return None;
+                }
                 Ok(Verdict::Refused(error)) => {
                     let failure = Failure::permanent(format!(
                         "the outcome of step `{}` was refused: {}",

@@ -27,7 +27,7 @@ pub use concurrent::map;
 pub use concurrent::{Arms, arm, concurrent, try_arm};
 pub(crate) use context::{Context, ContextParts};
 pub(crate) use misuse::misuse;
-pub(crate) use panic::{install_hook, words};
+pub(crate) use panic::{discard, install_hook, words};
 pub use plain::plain;
 pub use random::{Random, Uuid};
 pub use retry::RetryPolicy;

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 use crate::error::{Failure, FailureKind};
@@ -23,13 +24,22 @@ pub(crate) fn install_hook() {
     });
 }
 
+/// Drops what is the user's. A panic in that says nothing that could be recorded, and its own payload is left alone: it
+/// may panic when dropped, too.
+pub(crate) fn discard<T>(value: T) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        std::mem::forget(payload);
+    }
+}
+
 /// A caught panic in words.
-pub(crate) fn words(what: &str, payload: &(dyn Any + Send)) -> Failure {
+pub(crate) fn words(what: &str, payload: Box<dyn Any + Send>) -> Failure {
     let message = payload
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
         .or_else(|| payload.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a payload that is no text".to_owned());
     let place = PLACE.take().map(|place| format!(" at {place}")).unwrap_or_default();
+    discard(payload);
     Failure::new(format!("{what} panicked{place}: {message}")).with_kind(FailureKind::Panic)
 }

@@ -19,15 +19,11 @@ use crate::store::{Result, StoreErrorKind, in_time};
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Nothing waits for longer than this without a word in the log.
-const LOG_EVERY: Duration = Duration::from_secs(10);
-
 /// Writes a batch, however long the database is away; only an abandoned executor gives up.
 pub(super) async fn flush(connection: &mut dyn WriterConnection, mut batch: Batch, health: &Health) {
     let mut tolerate = false;
     let mut pause = FIRST_PAUSE;
     let mut failures = 0_u32;
-    let mut logged_at = Instant::now();
     while !batch.ops.is_empty() && !health.is_abandoned() {
         crash_point("before-send");
         let error = match in_time(connection.send(&batch.ops, tolerate)).await {
@@ -76,8 +72,7 @@ pub(super) async fn flush(connection: &mut dyn WriterConnection, mut batch: Batc
         if error.kind != StoreErrorKind::Retry {
             health.note(Some(&error));
         }
-        if error.kind != StoreErrorKind::Retry && (failures == 1 || logged_at.elapsed() >= LOG_EVERY) {
-            logged_at = Instant::now();
+        if error.kind != StoreErrorKind::Retry && health.may_log() {
             tracing::warn!(error = %Chain(&error), rows = batch.ops.len(), failures, "records wait for the database");
         }
         // A start that certainly wrote nothing is answered at once, one whose fate is unknown after its time.
@@ -159,10 +154,16 @@ pub(crate) struct Chain<'a>(pub(crate) &'a (dyn std::error::Error + 'static));
 
 impl std::fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.0)?;
+        let mut said = self.0.to_string();
+        f.write_str(&said)?;
         let mut source = self.0.source();
         while let Some(error) = source {
-            write!(f, ": {error}")?;
+            // The driver's errors repeat their sources.
+            let text = error.to_string();
+            if !said.contains(&text) {
+                write!(f, ": {text}")?;
+                said = text;
+            }
             source = error.source();
         }
         Ok(())

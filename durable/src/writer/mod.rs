@@ -64,7 +64,11 @@ pub(crate) struct Health {
     /// Why records wait now, and a flag that spares a flush the lock.
     trouble: std::sync::Mutex<Option<StoreError>>,
     troubled: AtomicBool,
+    logged_at: std::sync::Mutex<Option<Instant>>,
 }
+
+/// Nothing waits for longer than this without a word in the log, and nothing says it more often.
+const LOG_EVERY: Duration = Duration::from_secs(10);
 
 impl Health {
     /// Notes why records wait, or that they wait no more.
@@ -100,6 +104,16 @@ impl Health {
 
     fn is_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::SeqCst)
+    }
+
+    /// True if it is time for another word in the log, and notes that it is said.
+    fn may_log(&self) -> bool {
+        let mut logged_at = self.logged_at.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let due = logged_at.is_none_or(|at| at.elapsed() >= LOG_EVERY);
+        if due {
+            *logged_at = Some(Instant::now());
+        }
+        due
     }
 
     /// Sleeps, but not past an abandonment.

@@ -78,7 +78,7 @@ on_both_stores! {
         let (runtime, probe) = begin(&database).await;
         let text = panic_text(tokio::spawn(runtime.enter(async { leaf("outside").await })).await.unwrap_err());
         assert!(text.starts_with("step `leaf` was called outside of a workflow (called at "), "{text}");
-        assert!(text.contains("misuse.rs:") && text.contains("`#[workflow]`") && text.contains("`durable::plain(..)`"), "{text}");
+        assert!(text.contains("misuse.rs:") && text.contains("`#[workflow]`") && text.contains("`durable::plain(async { .. })`"), "{text}");
         assert_eq!(probe.hits("leaf"), 0);
     }
 
@@ -137,7 +137,7 @@ fn a_workflow_without_a_runtime_names_init_and_plain() {
     for call in calls {
         let text = panic_without_runtime(call);
         assert!(text.contains("needs a runtime (called at ") && text.contains("misuse.rs:"), "{text}");
-        assert!(text.contains("`durable::init().await`") && text.contains("`durable::plain(..)`"), "{text}");
+        assert!(text.contains("`durable::init().await`") && text.contains("`durable::plain(async { .. })`"), "{text}");
     }
     let text = panic_without_runtime(|| Box::pin(async { drop(durable::workflow_id()) }));
     assert!(text.contains("`durable::workflow_id()` was called outside of a workflow"), "{text}");

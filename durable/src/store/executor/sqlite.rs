@@ -137,11 +137,12 @@ fn take_lock(folder: &Path, executor_id: &str) -> Result<File> {
     Ok(file)
 }
 
-/// True if nobody holds the lock. A file that is gone counts as free: its owner removes it last.
-fn is_free(folder: &Path, executor_id: &str) -> bool {
+/// Whether nobody holds the lock. `None` if the file is gone, which says nothing: somebody may have cleaned up.
+fn is_free(folder: &Path, executor_id: &str) -> Option<bool> {
     match File::open(lock_file(folder, executor_id)) {
-        Ok(file) => !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)),
-        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        Ok(file) => Some(!matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(_) => Some(false),
     }
 }
 
@@ -163,11 +164,16 @@ impl SqliteLiveness {
                 heartbeat_at: row.try_get("heartbeat_at")?,
                 marked: row.try_get("marked")?,
             };
-            let lease = Micros::try_from(question.lease.as_micros()).unwrap_or(Micros::MAX);
-            let expired = question.watching >= question.lease && now() - other.heartbeat_at > lease;
-            let free = self.folder.as_deref().is_none_or(|folder| is_free(folder, &other.executor_id));
-            // In memory every other executor is one of this process: only the lease can tell.
-            if other.marked || expired || (free && self.folder.is_some()) {
+            let silent_for = |limit: Duration| {
+                let micros = Micros::try_from(limit.as_micros()).unwrap_or(Micros::MAX);
+                question.watching >= limit && now() - other.heartbeat_at > micros
+            };
+            // In memory every other executor is one of this process: only the lease can tell. Without its file one is
+            // judged by its heartbeat, as on a server.
+            let free = self.folder.as_deref().is_some_and(|folder| {
+                is_free(folder, &other.executor_id).unwrap_or_else(|| silent_for(question.grace))
+            });
+            if other.marked || free || silent_for(question.lease) {
                 dead.push(other);
             }
         }
