@@ -11,6 +11,7 @@ mod damage;
 mod divergence;
 mod errors;
 mod events;
+mod hostile;
 mod lifetime;
 mod misuse;
 mod panics;
