@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use durable::{ErrorKind, WorkflowStatus, step, workflow};
-use durable_tests::{Database, on_both_stores};
+use durable_tests::on_both_stores;
 use serde::{Deserialize, Serialize};
 
 use crate::support::{becomes, begin, insert_pending, probe, quick, reach, recovered, rows, rows_become};
