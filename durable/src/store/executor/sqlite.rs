@@ -1,5 +1,5 @@
 //! SQLite: an OS lock on a file beside the database; a free lock is dead at once, because the OS frees it with the
-//! process and not before.
+//! process and not before. Without its file an executor is judged by its heartbeat, as on a server.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
