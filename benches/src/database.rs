@@ -43,11 +43,10 @@ impl Database {
         if self.store == Store::Sqlite {
             return Ok(None);
         }
-        // Sessions report what they did about once a second.
-        tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
         let mut connection = PgConnection::connect(&self.url).await?;
+        // Transaction ids, not `pg_stat_database`: sessions report what they did up to ten seconds later.
         let row = sqlx::query(
-            "SELECT xact_commit, (pg_current_wal_lsn() - '0/0')::int8 FROM pg_stat_database WHERE datname = current_database()",
+            "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8, (pg_current_wal_lsn() - '0/0')::int8",
         )
         .fetch_one(&mut connection)
         .await?;
