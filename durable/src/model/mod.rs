@@ -6,7 +6,7 @@ mod op;
 mod row;
 mod status;
 
-pub(crate) use op::{AttemptOp, AttemptStatus, Op, SettleOp, StartOp, StepOp};
+pub(crate) use op::{AttemptOp, AttemptStatus, Op, SettleOp, Site, StartOp, StepOp};
 pub(crate) use row::{
     AttemptRecord, ClaimedWorkflow, HistoryRows, ResumeKeys, StepRecord, StoredInput, WorkflowState, set_aside,
 };

@@ -41,15 +41,21 @@ pub(crate) struct StepOp {
     pub(crate) key: StepKey,
     pub(crate) seq: i64,
     pub(crate) kind: &'static str,
-    pub(crate) step_name: &'static str,
+    pub(crate) site: Arc<Site>,
     pub(crate) outcome: Outcome,
     pub(crate) args_hash: Option<i64>,
-    pub(crate) call_site: Arc<str>,
-    pub(crate) definition_site: Arc<str>,
     pub(crate) attempts: i32,
     pub(crate) started_at: Micros,
     pub(crate) completed_at: Micros,
     pub(crate) write_id: i64,
+}
+
+/// What a call is called and where it stands; shared by all its rows.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) step_name: Arc<str>,
+    pub(crate) call: Arc<str>,
+    pub(crate) definition: Arc<str>,
 }
 
 #[derive(Debug)]

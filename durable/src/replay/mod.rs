@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::codec::Outcome;
 use crate::ids::StepKey;
-use crate::model::{HistoryRows, Micros, StepRecord};
+use crate::model::{HistoryRows, Micros, Site, StepRecord};
 
 /// The history of one workflow, consumed call by call.
 #[derive(Debug, Default)]
@@ -37,9 +37,7 @@ pub(crate) struct Progress {
 pub(crate) struct Request<'a> {
     pub(crate) key: &'a StepKey,
     pub(crate) kind: &'a str,
-    pub(crate) name: &'a str,
-    pub(crate) call_site: &'a str,
-    pub(crate) definition_site: &'a str,
+    pub(crate) site: &'a Site,
     pub(crate) args_hash: Option<i64>,
 }
 
@@ -110,15 +108,15 @@ impl History {
                 "diverged at {}: recorded are arms of a `join!`, `try_join!` or `map`, requested is {} (called at {}, defined \
                  at {}){USUAL_CAUSE}",
                 request.key,
-                call(request.kind, request.name),
-                request.call_site,
-                request.definition_site,
+                call(request.kind, &request.site.step_name),
+                request.site.call,
+                request.site.definition,
             ));
         }
         let Some(record) = self.steps.get(&at) else {
             return Decision::Run(self.progress.get(&at).copied().unwrap_or_default());
         };
-        if record.kind != request.kind || record.step_name != request.name {
+        if record.kind != request.kind || record.step_name != *request.site.step_name {
             return Decision::Blocked(self.divergence(record, request));
         }
         match &record.outcome {
@@ -128,7 +126,7 @@ impl History {
             },
             Err(why) => Decision::Blocked(format!(
                 "the recorded outcome of {} at {} can't be read: {why}; repair the row in workflow_steps, then resume the workflow",
-                call(request.kind, request.name),
+                call(request.kind, &request.site.step_name),
                 request.key,
             )),
         }
@@ -141,9 +139,9 @@ impl History {
             call(&record.kind, &record.step_name),
             record.call_site,
             record.definition_site,
-            call(request.kind, request.name),
-            request.call_site,
-            request.definition_site,
+            call(request.kind, &request.site.step_name),
+            request.site.call,
+            request.site.definition,
         );
         let neighbour = |offset: i32| {
             let index = request.key.index.checked_add(offset)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Decision, History, Progress, Request};
 use crate::codec::{Codec, Data, Outcome, Payload};
 use crate::ids::StepKey;
-use crate::model::{AttemptRecord, HistoryRows, StepRecord};
+use crate::model::{AttemptRecord, HistoryRows, Site, StepRecord};
 
 const ROUNDS: u64 = 2_000;
 const BRANCHES: [&str; 6] = ["", "0.0", "0.1", "0.1.2.0", "3.0", "10.0"];
@@ -48,14 +48,8 @@ fn random_history(random: &mut fastrand::Rng) -> (Vec<StepRecord>, BTreeMap<(&'s
 
 fn ask(history: &mut History, kind: &str, name: &str, branch: &str, index: i32, hash: Option<i64>) -> Decision {
     let key = StepKey { branch: branch.into(), index };
-    history.decide(&Request {
-        key: &key,
-        kind,
-        name,
-        call_site: "new.rs:9:9",
-        definition_site: "new.rs:1:1",
-        args_hash: hash,
-    })
+    let site = Site { step_name: name.into(), call: "new.rs:9:9".into(), definition: "new.rs:1:1".into() };
+    history.decide(&Request { key: &key, kind, site: &site, args_hash: hash })
 }
 
 fn for_random_histories(

@@ -220,4 +220,26 @@ impl sqlx::Decode<'_, Postgres> for Time {
     }
 }
 
+/// JSON as it was written. Sent as `json`, so that no statement has to cast it from text row by row.
+pub(super) struct JsonText<'a>(pub(super) &'a str);
+
+impl sqlx::Type<Postgres> for JsonText<'_> {
+    fn type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(sqlx::postgres::types::Oid(114))
+    }
+}
+
+impl PgHasArrayType for JsonText<'_> {
+    fn array_type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(sqlx::postgres::types::Oid(199))
+    }
+}
+
+impl sqlx::Encode<'_, Postgres> for JsonText<'_> {
+    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> std::result::Result<IsNull, BoxDynError> {
+        buffer.extend(self.0.as_bytes());
+        Ok(IsNull::No)
+    }
+}
+
 super::row::readers!(PgRow);

@@ -43,6 +43,8 @@ impl SqliteStore {
             .create_if_missing(true)
             .busy_timeout(BUSY_TIMEOUT)
             .synchronous(SqliteSynchronous::Full)
+            // 64 MiB: with the default of 2 MiB a batch over many workflows reads its pages again and again.
+            .pragma("cache_size", "-65536")
             .disable_statement_logging();
         // A database in memory has no journal to write ahead to.
         let options = if in_memory { options } else { options.journal_mode(SqliteJournalMode::Wal) };

@@ -19,7 +19,7 @@ use crate::crash::crash_point;
 use crate::error::{Failure, FailureKind};
 use crate::event::Event;
 use crate::ids::{MAX_BRANCH_BYTES, StepKey};
-use crate::model::{Micros, Op, StepOp};
+use crate::model::{Micros, Op, Site, StepOp};
 use crate::replay::{Decision, Progress, Request};
 use crate::writer::Verdict;
 
@@ -30,7 +30,7 @@ pub(super) struct Call {
     pub(super) meta: StepMeta,
     kind: &'static str,
     args_hash: Option<i64>,
-    site: &'static Location<'static>,
+    location: &'static Location<'static>,
 }
 
 /// What stands under a key after a commit.
@@ -62,7 +62,7 @@ impl Call {
                 meta,
                 kind,
                 args_hash: args_hash.map(u64::cast_signed),
-                site,
+                location: site,
             }),
             Some(Scope::Step { name, .. }) => misuse(
                 &format!("`{}` was called inside the body of step `{name}`", meta.name),
@@ -80,15 +80,11 @@ impl Call {
     }
 
     fn decide(&self) -> Decision {
-        let (call_site, definition_site) = (self.call_site(), self.definition_site());
-        self.context.decide(&Request {
-            key: &self.key,
-            kind: self.kind,
-            name: self.meta.name,
-            call_site: &call_site,
-            definition_site: &definition_site,
-            args_hash: self.args_hash,
-        })
+        if self.context.is_fresh() {
+            return Decision::Run(Progress::default());
+        }
+        let site = self.site();
+        self.context.decide(&Request { key: &self.key, kind: self.kind, site: &site, args_hash: self.args_hash })
     }
 
     /// Blocks the workflow if the history has another kind of call here, and fails it if its arms can't have keys.
@@ -98,7 +94,7 @@ impl Call {
                 "`{}` called at {} is nested too deep: the path of its branch has {} bytes, the limit is {MAX_BRANCH_BYTES}; \
                  make the inner calls one after the other, or a step of their own",
                 self.meta.name,
-                self.call_site(),
+                self.location,
                 self.key.branch.len()
             ))));
         }
@@ -186,7 +182,7 @@ impl Call {
     async fn commit(&self, mut outcome: Outcome, attempts: i32, started_at: Micros) -> Option<Recorded> {
         // Made once: a repeated write must be recognized as the same.
         let (write_id, seq) = (fastrand::i64(..), self.context.next_seq());
-        let mut other = None;
+        let (mut other, site) = (None, self.site());
         loop {
             if let Outcome::Error { message, .. } = &mut outcome {
                 *message = printable(std::mem::take(message));
@@ -197,11 +193,9 @@ impl Call {
                 key: self.key.clone(),
                 seq,
                 kind: self.kind,
-                step_name: self.meta.name,
+                site: Arc::clone(&site),
                 outcome,
                 args_hash: self.args_hash,
-                call_site: self.call_site(),
-                definition_site: self.definition_site(),
                 attempts,
                 started_at: started_at.min(self.context.cancelled_at.load(Ordering::SeqCst)),
                 completed_at: self.context.services.clock.now(),
@@ -300,12 +294,8 @@ impl Call {
         }
     }
 
-    fn call_site(&self) -> Arc<str> {
-        site::text(self.site.file(), self.site.line(), self.site.column())
-    }
-
-    fn definition_site(&self) -> Arc<str> {
-        site::text(self.meta.file, self.meta.line, self.meta.column)
+    fn site(&self) -> Arc<Site> {
+        site::of(self.location, &self.meta)
     }
 
     /// The message of the recorded failure under this key, if there is one; looked at without running anything.
@@ -333,7 +323,7 @@ impl Call {
 
     /// Where the call belongs.
     pub(super) fn home(&self) -> (Arc<Context>, &'static Location<'static>) {
-        (Arc::clone(&self.context), self.site)
+        (Arc::clone(&self.context), self.location)
     }
 }
 

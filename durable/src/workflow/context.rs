@@ -13,7 +13,7 @@ use super::services::Services;
 use super::stop::{Stop, StopReason};
 use crate::ids::StepKey;
 use crate::model::{AttemptOp, AttemptStatus, Micros, Op, WorkflowState, WorkflowStatus};
-use crate::replay::{Decision, History, Progress, Request};
+use crate::replay::{Decision, History, Request};
 use crate::writer::{OnFence, Pending, Verdict};
 
 /// One run of one workflow.
@@ -30,7 +30,6 @@ pub(crate) struct Context {
     history: Mutex<History>,
     outbox: Mutex<Vec<Pending>>,
     seq: AtomicI64,
-    /// True if nothing is recorded that a call could get.
     fresh: bool,
     progressed: AtomicBool,
     /// The latest time that the workflow was told.
@@ -68,11 +67,13 @@ impl Context {
         })
     }
 
+    /// True if nothing is recorded that a call could get.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+
     /// What a call gets from the history.
     pub(super) fn decide(&self, request: &Request<'_>) -> Decision {
-        if self.fresh {
-            return Decision::Run(Progress::default());
-        }
         self.history.lock().unwrap_or_else(PoisonError::into_inner).decide(request)
     }
 

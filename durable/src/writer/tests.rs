@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use super::*;
 use crate::codec::{Codec, Data, Outcome, Payload};
 use crate::ids::StepKey;
-use crate::model::{SettleOp, StartOp, StepOp, WorkflowStatus};
+use crate::model::{SettleOp, Site, StartOp, StepOp, WorkflowStatus};
 use crate::store::write::{Inspected, Renewal, Tally};
 use crate::store::{Result, StoreErrorKind};
 
@@ -195,11 +195,9 @@ fn step(id: &str, index: i32, write_id: i64) -> Op {
         key: StepKey { branch: "".into(), index },
         seq: 1,
         kind: "step",
-        step_name: "s",
+        site: Arc::new(Site { step_name: "s".into(), call: "".into(), definition: "".into() }),
         outcome: outcome(index),
         args_hash: None,
-        call_site: "".into(),
-        definition_site: "".into(),
         attempts: 1,
         started_at: 0,
         completed_at: 0,

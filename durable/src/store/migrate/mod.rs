@@ -16,12 +16,24 @@ pub(crate) struct Migration {
 }
 
 /// Postgres; numbers and names are the same for both databases.
-pub(crate) const POSTGRES: &[Migration] =
-    &[Migration { version: 1, name: "init", sql: include_str!("../../../migrations/postgres/0001_init.sql") }];
+pub(crate) const POSTGRES: &[Migration] = &[
+    Migration { version: 1, name: "init", sql: include_str!("../../../migrations/postgres/0001_init.sql") },
+    Migration {
+        version: 2,
+        name: "steps_in_order",
+        sql: include_str!("../../../migrations/postgres/0002_steps_in_order.sql"),
+    },
+];
 
 /// SQLite.
-pub(crate) const SQLITE: &[Migration] =
-    &[Migration { version: 1, name: "init", sql: include_str!("../../../migrations/sqlite/0001_init.sql") }];
+pub(crate) const SQLITE: &[Migration] = &[
+    Migration { version: 1, name: "init", sql: include_str!("../../../migrations/sqlite/0001_init.sql") },
+    Migration {
+        version: 2,
+        name: "steps_in_order",
+        sql: include_str!("../../../migrations/sqlite/0002_steps_in_order.sql"),
+    },
+];
 
 impl Migration {
     fn checksum(&self) -> String {

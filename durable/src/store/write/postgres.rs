@@ -8,9 +8,9 @@ use sqlx::query::Query;
 use sqlx::{Arguments, Connection, Postgres, Row, SqlSafeStr};
 
 use super::{Inspected, Renewal, Tally, WriteStore, WriterConnection};
-use crate::codec::{Data, Outcome, Payload};
+use crate::codec::{Codec, Data, Outcome, Payload};
 use crate::model::{AttemptOp, Op, SettleOp, StartOp, StepOp};
-use crate::store::postgres::{PostgresStore, Schema, Time, connect, step_record, workflow_state};
+use crate::store::postgres::{JsonText, PostgresStore, Schema, Time, connect, step_record, workflow_state};
 use crate::store::{Lease, Result, StoreError, StoreErrorKind};
 
 const BATCH: &str = include_str!("batch.postgres.sql");
@@ -40,9 +40,13 @@ struct PostgresWriter {
     connection: Option<PgConnection>,
 }
 
-/// The tolerant twin of a statement: taken keys are skipped, at a fifth more cost.
+/// The tolerant twin of a statement: taken step keys are skipped and an earlier result is replaced, at a fifth more cost.
 fn tolerant(text: &'static str) -> String {
-    text.replace("/* tolerate */", "ON CONFLICT (workflow_id, branch, step_index) DO NOTHING")
+    text.replace("/* tolerate step */", "ON CONFLICT (workflow_id, branch, step_index) DO NOTHING").replace(
+        "/* tolerate result */",
+        "ON CONFLICT (workflow_id, part) DO UPDATE SET codec = excluded.codec, error_encoding = excluded.error_encoding,
+         payload = excluded.payload, payload_bytes = excluded.payload_bytes",
+    )
 }
 
 impl PostgresWriter {
@@ -76,7 +80,7 @@ impl PostgresWriter {
             .bind(op.key.index)
             .bind(op.seq)
             .bind(op.kind)
-            .bind(op.step_name)
+            .bind(&*op.site.step_name)
             .bind(if is_error { "error" } else { "done" })
             .bind(payload.codec)
             .bind(encoding)
@@ -84,8 +88,8 @@ impl PostgresWriter {
             .bind(bytes)
             .bind(message)
             .bind(op.args_hash)
-            .bind(&*op.call_site)
-            .bind(&*op.definition_site)
+            .bind(&*op.site.call)
+            .bind(&*op.site.definition)
             .bind(op.attempts)
             .bind(op.epoch)
             .bind(op.write_id)
@@ -176,11 +180,16 @@ fn outcome_columns(outcome: &Outcome) -> (bool, &Payload, Option<&'static str>, 
     }
 }
 
-fn payload_columns(payload: &Payload) -> (Option<&str>, Option<&[u8]>) {
+fn payload_columns(payload: &Payload) -> (Option<JsonText<'_>>, Option<&[u8]>) {
     match &payload.data {
-        Data::Text(text) => (Some(text), None),
+        Data::Text(text) => (Some(JsonText(text)), None),
         Data::Bytes(bytes) => (None, Some(bytes)),
     }
+}
+
+/// The value, unless it is the one that the statement takes for an absent one.
+fn unless<T: PartialEq>(value: T, usual: T) -> Option<T> {
+    (value != usual).then_some(value)
 }
 
 /// One array per column, in the order of the statement's parameters.
@@ -199,10 +208,20 @@ fn batch_arguments(lease: &Lease, ops: &[Op]) -> std::result::Result<PgArguments
     }
     // In key order: two processes that start the same workflows wait for each other otherwise.
     starts.sort_unstable_by(|one, other| one.workflow_id.cmp(&other.workflow_id));
+    // And what is near in an index is near in time: a page that the last row touched is in the processor's cache.
+    steps.sort_unstable_by(|one, other| one.workflow_id.cmp(&other.workflow_id));
+    settles.sort_unstable_by(|one, other| one.workflow_id.cmp(&other.workflow_id));
     let mut a = PgArguments::default();
     macro_rules! column {
         ($rows:ident, $row:ident => $value:expr) => {
             a.add($rows.iter().map(|$row| $value).collect::<Vec<_>>())?;
+        };
+    }
+    // A column whose every value is the usual one, `None` here, is sent empty: `unnest` pads it.
+    macro_rules! unusual {
+        ($rows:ident, $row:ident => $value:expr) => {
+            let usual = $rows.iter().all(|$row| $value.is_none());
+            a.add(if usual { Vec::new() } else { $rows.iter().map(|$row| $value).collect::<Vec<_>>() })?;
         };
     }
     a.add(&*lease.executor_id)?;
@@ -218,25 +237,24 @@ fn batch_arguments(lease: &Lease, ops: &[Op]) -> std::result::Result<PgArguments
     column!(starts, r => r.write_id);
     column!(starts, r => r.input.codec);
     column!(starts, r => payload_columns(&r.input).0);
-    column!(starts, r => payload_columns(&r.input).1);
+    unusual!(starts, r => payload_columns(&r.input).1);
 
     column!(steps, r => &*r.workflow_id);
-    column!(steps, r => &*r.key.branch);
+    unusual!(steps, r => unless(&*r.key.branch, ""));
     column!(steps, r => r.key.index);
     column!(steps, r => r.seq);
-    column!(steps, r => r.kind);
-    column!(steps, r => r.step_name);
-    column!(steps, r => if outcome_columns(&r.outcome).0 { "error" } else { "done" });
-    column!(steps, r => r.outcome.payload().codec);
-    column!(steps, r => outcome_columns(&r.outcome).2);
+    unusual!(steps, r => unless(r.kind, "step"));
+    column!(steps, r => &*r.site.step_name);
+    unusual!(steps, r => unless(r.outcome.payload().codec, Codec::Json.id()));
+    unusual!(steps, r => outcome_columns(&r.outcome).2);
     column!(steps, r => payload_columns(r.outcome.payload()).0);
-    column!(steps, r => payload_columns(r.outcome.payload()).1);
-    column!(steps, r => outcome_columns(&r.outcome).3);
-    column!(steps, r => r.args_hash);
-    column!(steps, r => &*r.call_site);
-    column!(steps, r => &*r.definition_site);
-    column!(steps, r => r.attempts);
-    column!(steps, r => r.epoch);
+    unusual!(steps, r => payload_columns(r.outcome.payload()).1);
+    unusual!(steps, r => outcome_columns(&r.outcome).3);
+    unusual!(steps, r => r.args_hash);
+    column!(steps, r => &*r.site.call);
+    column!(steps, r => &*r.site.definition);
+    unusual!(steps, r => unless(r.attempts, 1));
+    unusual!(steps, r => unless(r.epoch, 1));
     column!(steps, r => r.write_id);
     column!(steps, r => Time(r.started_at));
     column!(steps, r => Time(r.completed_at));
@@ -256,12 +274,12 @@ fn batch_arguments(lease: &Lease, ops: &[Op]) -> std::result::Result<PgArguments
     column!(settles, r => &*r.workflow_id);
     column!(settles, r => r.epoch);
     column!(settles, r => r.status.as_str());
-    column!(settles, r => r.reason.as_deref());
-    column!(settles, r => r.error_message.as_deref());
+    unusual!(settles, r => r.reason.as_deref());
+    unusual!(settles, r => r.error_message.as_deref());
     column!(settles, r => r.write_id);
     column!(settles, r => r.result.as_ref().map(|o| o.payload().codec));
-    column!(settles, r => r.result.as_ref().and_then(|o| outcome_columns(o).2));
+    unusual!(settles, r => r.result.as_ref().and_then(|o| outcome_columns(o).2));
     column!(settles, r => r.result.as_ref().and_then(|o| payload_columns(o.payload()).0));
-    column!(settles, r => r.result.as_ref().and_then(|o| payload_columns(o.payload()).1));
+    unusual!(settles, r => r.result.as_ref().and_then(|o| payload_columns(o.payload()).1));
     Ok(a)
 }

@@ -1,5 +1,7 @@
 //! SQLite: one fenced multi-row statement for each kind in a batch; several kinds share an immediate transaction.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use sqlx::sqlite::{SqliteArguments, SqlitePool};
 use sqlx::{Arguments, AssertSqlSafe, Row, SqlSafeStr, SqlStr, SqliteConnection};
@@ -30,7 +32,7 @@ impl WriteStore for SqliteStore {
             input: Text::new(INPUT),
             step: Text::new(STEP),
             tolerant_step: Text::new(
-                &STEP.replace("/* tolerate */", "ON CONFLICT (workflow_id, branch, step_index) DO NOTHING"),
+                &STEP.replace("/* tolerate step */", "ON CONFLICT (workflow_id, branch, step_index) DO NOTHING"),
             ),
             attempt: Text::new(ATTEMPT),
             result: Text::new(RESULT),
@@ -50,7 +52,7 @@ struct Text([SqlStr; LENGTHS.len()]);
 impl Text {
     fn new(text: &str) -> Self {
         // Shared, so that a send copies no text.
-        Self(LENGTHS.map(|rows| AssertSqlSafe(std::sync::Arc::<str>::from(with_rows(text, rows))).into_sql_str()))
+        Self(LENGTHS.map(|rows| AssertSqlSafe(Arc::<str>::from(with_rows(text, rows))).into_sql_str()))
     }
 }
 
@@ -84,8 +86,9 @@ async fn write<T>(
     for rows in rows.chunks(longest) {
         let class = LENGTHS.iter().position(|length| *length >= rows.len()).unwrap_or(LENGTHS.len() - 1);
         let mut arguments = SqliteArguments::default();
+        arguments.reserve(4 + LENGTHS[class] * columns, 0);
         let bound = (|| {
-            arguments.add(lease.executor_id.to_string())?;
+            arguments.add(Arc::clone(&lease.executor_id))?;
             arguments.add(lease.writer)?;
             arguments.add(lease.epoch)?;
             arguments.add(now())?;
@@ -119,7 +122,7 @@ impl SqliteWriter {
         let step = if tolerate { &texts.tolerant_step } else { &texts.step };
         let starts = write(connection, lease, &texts.start, 6, &kinds.starts, add_start).await?;
         write(connection, lease, &texts.input, 4, &kinds.starts, add_input).await?;
-        let steps = write(connection, lease, step, 20, &kinds.steps, add_step).await?;
+        let steps = write(connection, lease, step, 19, &kinds.steps, add_step).await?;
         let attempts = write(connection, lease, &texts.attempt, 11, &kinds.attempts, add_attempt).await?;
         write(connection, lease, &texts.result, 6, &kinds.settles, add_result).await?;
         let settles = write(connection, lease, &texts.settle, 6, &kinds.settles, add_settle).await?;
@@ -139,6 +142,9 @@ impl WriterConnection for SqliteWriter {
                 Op::Settle(op) => kinds.settles.push(op),
             }
         }
+        // Neighbours in an index share its pages.
+        kinds.steps.sort_unstable_by(|one, other| one.workflow_id.cmp(&other.workflow_id));
+        kinds.settles.sort_unstable_by(|one, other| one.workflow_id.cmp(&other.workflow_id));
         let mut connection = self.pool.acquire().await?;
         // Steps alone are one statement, which commits by itself.
         let single = kinds.starts.is_empty()
@@ -186,32 +192,37 @@ impl WriterConnection for SqliteWriter {
 
 type Added = std::result::Result<(), sqlx::error::BoxDynError>;
 
+/// Text that the caller keeps: one copy, into what the driver hands to its thread.
+fn text(text: &str) -> Arc<str> {
+    Arc::from(text)
+}
+
 fn add_payload(a: &mut SqliteArguments, payload: Option<&Payload>) -> Added {
     match payload.map(|payload| &payload.data) {
-        Some(Data::Text(text)) => {
-            a.add(text.clone())?;
+        Some(Data::Text(json)) => {
+            a.add(text(json))?;
             a.add(None::<Vec<u8>>)
         }
         Some(Data::Bytes(bytes)) => {
-            a.add(None::<String>)?;
+            a.add(None::<Arc<str>>)?;
             a.add(bytes.clone())
         }
         None => {
-            a.add(None::<String>)?;
+            a.add(None::<Arc<str>>)?;
             a.add(None::<Vec<u8>>)
         }
     }
 }
 
-fn encoding(outcome: &Outcome) -> (Option<&'static str>, Option<String>) {
+fn encoding(outcome: &Outcome) -> (Option<&'static str>, Option<Arc<str>>) {
     match outcome {
         Outcome::Done(_) => (None, None),
-        Outcome::Error { encoding, message, .. } => (Some(encoding.as_str()), Some(message.clone())),
+        Outcome::Error { encoding, message, .. } => (Some(encoding.as_str()), Some(text(message))),
     }
 }
 
 fn add_start(a: &mut SqliteArguments, row: &StartOp) -> Added {
-    a.add(row.workflow_id.to_string())?;
+    a.add(Arc::clone(&row.workflow_id))?;
     a.add(row.name)?;
     a.add(row.version)?;
     a.add(i32::from(row.run_here))?;
@@ -220,27 +231,27 @@ fn add_start(a: &mut SqliteArguments, row: &StartOp) -> Added {
 }
 
 fn add_input(a: &mut SqliteArguments, row: &StartOp) -> Added {
-    a.add(row.workflow_id.to_string())?;
+    a.add(Arc::clone(&row.workflow_id))?;
     a.add(row.input.codec)?;
     add_payload(a, Some(&row.input))
 }
 
+/// What is usual is not sent: NULL costs nothing to bind.
 fn add_step(a: &mut SqliteArguments, row: &StepOp) -> Added {
     let (encoding, message) = encoding(&row.outcome);
-    a.add(row.workflow_id.to_string())?;
-    a.add(row.key.branch.to_string())?;
+    a.add(Arc::clone(&row.workflow_id))?;
+    a.add((!row.key.branch.is_empty()).then(|| Arc::clone(&row.key.branch)))?;
     a.add(row.key.index)?;
     a.add(row.seq)?;
-    a.add(row.kind)?;
-    a.add(row.step_name)?;
-    a.add(if encoding.is_some() { "error" } else { "done" })?;
+    a.add((row.kind != "step").then_some(row.kind))?;
+    a.add(Arc::clone(&row.site.step_name))?;
     a.add(row.outcome.payload().codec)?;
     a.add(encoding)?;
     add_payload(a, Some(row.outcome.payload()))?;
     a.add(message)?;
     a.add(row.args_hash)?;
-    a.add(row.call_site.to_string())?;
-    a.add(row.definition_site.to_string())?;
+    a.add(Arc::clone(&row.site.call))?;
+    a.add(Arc::clone(&row.site.definition))?;
     a.add(row.attempts)?;
     a.add(row.epoch)?;
     a.add(row.write_id)?;
@@ -249,21 +260,21 @@ fn add_step(a: &mut SqliteArguments, row: &StepOp) -> Added {
 }
 
 fn add_attempt(a: &mut SqliteArguments, row: &AttemptOp) -> Added {
-    a.add(row.workflow_id.to_string())?;
-    a.add(row.key.branch.to_string())?;
+    a.add(Arc::clone(&row.workflow_id))?;
+    a.add(Arc::clone(&row.key.branch))?;
     a.add(row.key.index)?;
     a.add(row.epoch)?;
     a.add(row.attempt)?;
     a.add(row.step_name)?;
     a.add(row.status.as_str())?;
-    a.add(row.error_message.clone())?;
+    a.add(row.error_message.as_deref().map(text))?;
     a.add(row.started_at)?;
     a.add(row.ended_at)?;
     a.add(row.next_attempt_at)
 }
 
 fn add_result(a: &mut SqliteArguments, row: &SettleOp) -> Added {
-    a.add(row.workflow_id.to_string())?;
+    a.add(Arc::clone(&row.workflow_id))?;
     a.add(row.epoch)?;
     a.add(row.result.as_ref().map(|outcome| outcome.payload().codec))?;
     a.add(row.result.as_ref().and_then(|outcome| encoding(outcome).0))?;
@@ -271,10 +282,10 @@ fn add_result(a: &mut SqliteArguments, row: &SettleOp) -> Added {
 }
 
 fn add_settle(a: &mut SqliteArguments, row: &SettleOp) -> Added {
-    a.add(row.workflow_id.to_string())?;
+    a.add(Arc::clone(&row.workflow_id))?;
     a.add(row.epoch)?;
     a.add(row.status.as_str())?;
-    a.add(row.reason.clone())?;
-    a.add(row.error_message.clone())?;
+    a.add(row.reason.as_deref().map(text))?;
+    a.add(row.error_message.as_deref().map(text))?;
     a.add(row.write_id)
 }

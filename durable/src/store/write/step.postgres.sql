@@ -6,8 +6,8 @@ WITH lease AS MATERIALIZED (
 )
 INSERT INTO durable.workflow_steps (workflow_id, branch, step_index, seq, kind, step_name, status, codec, error_encoding,
        output, output_bytes, error_message, args_hash, call_site, definition_site, attempts, epoch, write_id, started_at, completed_at)
-SELECT $5, $6, $7, $8, $9, $10, $11, $12, $13, $14::text::json, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24
+SELECT $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24
 WHERE EXISTS (SELECT 1 FROM lease)
   AND (SELECT CASE WHEN w.status = 'running' OR (w.status = 'cancelled' AND w.completed_at >= $23) THEN w.epoch END
        FROM durable.workflows w WHERE w.workflow_id = $5) = $21
-/* tolerate */
+/* tolerate step */

@@ -1,0 +1,1 @@
+-- Nothing to do here: Postgres has always kept steps in the order they came. SQLite clustered them by their key.
