@@ -32,7 +32,7 @@ async fn the_library_is_one_that_does_not_damage_a_write_ahead_log() {
     let parts: Vec<u32> = version.split('.').map(|part| part.parse().unwrap()).collect();
     assert!(parts >= vec![3, 51, 3], "{version}");
     // And it is looked at in every program, not only in this one.
-    assert!(source("store/sqlite.rs").contains("vec![3, 51, 3]"));
+    assert!(source("store/sqlite/mod.rs").contains("vec![3, 51, 3]"));
 }
 
 #[step]
@@ -100,7 +100,7 @@ async fn the_file_has_a_write_ahead_log_that_stays_small() {
 /// Every connection that the library opens is made from the same options.
 #[test]
 fn every_connection_syncs_and_waits_its_turn() {
-    let text = source("store/sqlite.rs");
+    let text = source("store/sqlite/mod.rs");
     for setting in [
         "SqliteSynchronous::Full",
         "SqliteJournalMode::Wal",
@@ -111,7 +111,7 @@ fn every_connection_syncs_and_waits_its_turn() {
     }
     for file in crate::support::sources("rs") {
         let opened = file.text.matches("SqliteConnectOptions::").count();
-        assert_eq!(opened, usize::from(file.path == Path::new("store/sqlite.rs")), "{}", file.path.display());
+        assert_eq!(opened, usize::from(file.path == Path::new("store/sqlite/mod.rs")), "{}", file.path.display());
     }
 }
 

@@ -30,7 +30,7 @@ impl ClaimStore for SqliteStore {
             .bind(now())
             .bind(wanted.suspect_from)
             .bind(wanted.suspects)
-            .fetch_all(&self.write)
+            .fetch_all(&mut *self.write.take().await?)
             .await?;
         let mut claimed = Vec::with_capacity(rows.len());
         for row in &rows {
@@ -48,7 +48,7 @@ impl ClaimStore for SqliteStore {
         }
         let ids: Vec<Arc<str>> = claimed.iter().map(|workflow| Arc::clone(&workflow.workflow_id)).collect();
         let mut inputs: HashMap<String, std::result::Result<StoredInput, String>> = HashMap::with_capacity(ids.len());
-        for row in sqlx::query(INPUTS).bind(ids_json(&ids)).fetch_all(&self.read).await? {
+        for row in sqlx::query(INPUTS).bind(ids_json(&ids)).fetch_all(&mut *self.reader().await?).await? {
             inputs.insert(row.try_get("workflow_id")?, input(payload_of(&row)));
         }
         for workflow in &mut claimed {
@@ -61,16 +61,16 @@ impl ClaimStore for SqliteStore {
 
     async fn release_orphans(&self, executor_id: &str, keep: &[Arc<str>]) -> Result<u64> {
         let query = sqlx::query(RELEASE_ORPHANS).bind(executor_id).bind(ids_json(keep)).bind(now());
-        Ok(query.execute(&self.write).await?.rows_affected())
+        Ok(query.execute(&mut *self.write.take().await?).await?.rows_affected())
     }
 
     async fn release_dead(&self, executor_id: &str, max_recoveries: i32, limit: i64) -> Result<u64> {
         let query = sqlx::query(RELEASE_DEAD).bind(executor_id).bind(max_recoveries).bind(limit).bind(now());
-        Ok(query.execute(&self.write).await?.rows_affected())
+        Ok(query.execute(&mut *self.write.take().await?).await?.rows_affected())
     }
 
     async fn unserved(&self, served: &[(&'static str, i32)]) -> Result<Vec<(String, i32, i64)>> {
-        let rows = sqlx::query(UNSERVED).bind(served_json(served)).fetch_all(&self.read).await?;
+        let rows = sqlx::query(UNSERVED).bind(served_json(served)).fetch_all(&mut *self.reader().await?).await?;
         rows.iter().map(|row| Ok((row.try_get("name")?, row.try_get("version")?, row.try_get("n")?))).collect()
     }
 }

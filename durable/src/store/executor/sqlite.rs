@@ -7,12 +7,11 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
-use sqlx::{Row, SqliteConnection};
+use sqlx::{Connection, Row, SqliteConnection};
 
 use super::{Beat, BeatQuestion, DeadExecutor, ExecutorStore, LivenessConnection, Registration};
 use crate::model::Micros;
-use crate::store::sqlite::{Locks, SqliteStore, now, served_json};
+use crate::store::sqlite::{Locks, One, SqliteStore, now, served_json};
 use crate::store::{Lease, Result, StoreError, StoreErrorKind, WriteStore};
 
 const REGISTER: &str = include_str!("register.sqlite.sql");
@@ -40,17 +39,8 @@ impl ExecutorStore for SqliteStore {
     }
 
     fn liveness(&self, registration: &Registration) -> Box<dyn LivenessConnection> {
-        // In memory there is one connection; a file gets one of the liveness thread's own.
-        let pool = match &self.path {
-            None => self.write.clone(),
-            Some(_) => SqlitePoolOptions::new()
-                .max_connections(1)
-                .test_before_acquire(false)
-                .acquire_timeout(Duration::from_secs(10))
-                .connect_lazy_with(self.options.clone()),
-        };
         Box::new(SqliteLiveness {
-            pool,
+            connection: self.apart(),
             folder: self.path.as_deref().map(lock_folder),
             executor_id: Arc::clone(&registration.executor_id),
             locks: Arc::clone(&self.locks),
@@ -58,7 +48,8 @@ impl ExecutorStore for SqliteStore {
     }
 
     async fn take_over(&self, executor_id: &str, heartbeat_at: Micros) -> Result<bool> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut connection = self.write.take().await?;
+        let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
         let query = sqlx::query(TAKE_OVER).bind(executor_id).bind(heartbeat_at).bind(now());
         let taken = query.execute(&mut *tx).await?.rows_affected() > 0;
         if taken {
@@ -69,7 +60,8 @@ impl ExecutorStore for SqliteStore {
     }
 
     async fn mark_released(&self, executor_id: &str) -> Result<()> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut connection = self.write.take().await?;
+        let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
         sqlx::query(MARK_RELEASED).bind(executor_id).execute(&mut *tx).await?;
         sqlx::query(FORGET).bind(now() - DAY).execute(&mut *tx).await?;
         sqlx::query(FORGET_WRITERS).execute(&mut *tx).await?;
@@ -81,7 +73,8 @@ impl ExecutorStore for SqliteStore {
     }
 
     async fn retire(&self, executor_id: &str) -> Result<()> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut connection = self.write.take().await?;
+        let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
         let query = sqlx::query(RETIRE).bind(executor_id).bind(now());
         if query.execute(&mut *tx).await?.rows_affected() > 0 {
             sqlx::query(VOID).bind(executor_id).execute(&mut *tx).await?;
@@ -99,7 +92,8 @@ impl ExecutorStore for SqliteStore {
 impl SqliteStore {
     /// The rows of a new executor.
     async fn record(&self, executor_id: &str, name: &str) -> Result<Registration> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut connection = self.write.take().await?;
+        let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
         let row = sqlx::query(REGISTER).bind(executor_id).bind(name).bind(now()).fetch_one(&mut *tx).await?;
         let number = row.try_get("number")?;
         for writer in 0..=self.writers() {
@@ -147,7 +141,7 @@ fn is_free(folder: &Path, executor_id: &str) -> Option<bool> {
 }
 
 struct SqliteLiveness {
-    pool: SqlitePool,
+    connection: One,
     folder: Option<PathBuf>,
     executor_id: Arc<str>,
     locks: Locks,
@@ -189,7 +183,7 @@ impl LivenessConnection for SqliteLiveness {
     }
 
     async fn beat(&mut self, question: &BeatQuestion) -> Result<Beat> {
-        let mut connection = self.pool.acquire().await?;
+        let mut connection = self.connection.take().await?;
         let alive =
             sqlx::query(BEAT).bind(&*self.executor_id).bind(now()).execute(&mut *connection).await?.rows_affected() > 0;
         let query = sqlx::query(LOOK).bind(&*self.executor_id).bind(served_json(&question.served));
@@ -206,7 +200,7 @@ impl LivenessConnection for SqliteLiveness {
     async fn release(&mut self) {
         self.locks.lock().unwrap_or_else(PoisonError::into_inner).remove(&*self.executor_id);
         if self.folder.is_some() {
-            self.pool.close().await;
+            self.connection.close().await;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! SQLite: one immediate transaction.
 
-use sqlx::{Row, SqliteConnection};
+use sqlx::{Connection, Row, SqliteConnection};
 
 use super::{Plan, SQLITE, plan};
 use crate::store::Result;
@@ -18,12 +18,11 @@ async fn stored_version(connection: &mut SqliteConnection) -> Result<i32> {
 
 /// Brings the schema to this build's version, or checks that it is there.
 pub(in crate::store) async fn bring_up(store: &SqliteStore, migrate: bool) -> Result<()> {
-    let mut connection = store.write.acquire().await?;
+    let mut connection = store.write.take().await?;
     if plan(SQLITE, stored_version(&mut connection).await?, migrate)? == Plan::Current {
         return Ok(());
     }
-    drop(connection);
-    let mut tx = store.write.begin_with("BEGIN IMMEDIATE").await?;
+    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
     let stored = match plan(SQLITE, stored_version(&mut tx).await?, migrate)? {
         Plan::Current => return Ok(()),
         Plan::Above(stored) => stored,

@@ -19,11 +19,11 @@ impl StepStore for SqliteStore {
     async fn load_histories(&self, ids: &[Arc<str>]) -> Result<HashMap<Arc<str>, HistoryRows>> {
         let ids = ids_json(ids);
         let mut histories: HashMap<Arc<str>, HistoryRows> = HashMap::new();
-        for row in sqlx::query(OUTCOMES).bind(&ids).fetch_all(&self.read).await? {
+        for row in sqlx::query(OUTCOMES).bind(&ids).fetch_all(&mut *self.reader().await?).await? {
             let id: &str = row.try_get("workflow_id")?;
             histories.entry(id.into()).or_default().steps.push(step_record(&row)?);
         }
-        for row in sqlx::query(ATTEMPTS).bind(&ids).fetch_all(&self.read).await? {
+        for row in sqlx::query(ATTEMPTS).bind(&ids).fetch_all(&mut *self.reader().await?).await? {
             let id: &str = row.try_get("workflow_id")?;
             histories.entry(id.into()).or_default().attempts.push(AttemptRecord {
                 branch: row.try_get::<&str, _>("branch")?.into(),

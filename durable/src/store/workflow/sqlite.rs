@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use sqlx::Row;
+use sqlx::{Connection, Row};
 
 use super::{CancelAnswer, ResumeAnswer, WorkflowStore};
 use crate::codec::Outcome;
@@ -27,38 +27,41 @@ const RESUME_RESULT: &str = include_str!("resume_result.sqlite.sql");
 #[async_trait]
 impl WorkflowStore for SqliteStore {
     async fn workflow(&self, id: &str) -> Result<Option<WorkflowState>> {
-        let row = sqlx::query(WORKFLOW).bind(id).fetch_optional(&self.read).await?;
+        let row = sqlx::query(WORKFLOW).bind(id).fetch_optional(&mut *self.reader().await?).await?;
         row.as_ref().map(workflow_state).transpose()
     }
 
     async fn input(&self, id: &str) -> Result<Option<StoredInput>> {
-        let row = sqlx::query(PAYLOAD).bind(id).bind("input").fetch_optional(&self.read).await?;
+        let row = sqlx::query(PAYLOAD).bind(id).bind("input").fetch_optional(&mut *self.reader().await?).await?;
         Ok(row.as_ref().map(payload_of).transpose()?.flatten().map(|payload| StoredInput { payload }))
     }
 
     async fn result(&self, id: &str) -> Result<Option<Outcome>> {
-        let row = sqlx::query(PAYLOAD).bind(id).bind("result").fetch_optional(&self.read).await?;
+        let row = sqlx::query(PAYLOAD).bind(id).bind("result").fetch_optional(&mut *self.reader().await?).await?;
         row.as_ref().map(|row| result_of(id, row)).transpose()
     }
 
     async fn unsettled(&self, ids: &[Arc<str>]) -> Result<HashSet<String>> {
-        let rows = sqlx::query(UNSETTLED).bind(ids_json(ids)).fetch_all(&self.read).await?;
+        let rows = sqlx::query(UNSETTLED).bind(ids_json(ids)).fetch_all(&mut *self.reader().await?).await?;
         rows.iter().map(|row| Ok(row.try_get("workflow_id")?)).collect()
     }
 
     async fn taken_away(&self, executor_id: &str, ids: &[Arc<str>]) -> Result<Vec<(String, bool)>> {
-        let rows = sqlx::query(TAKEN_AWAY).bind(executor_id).bind(ids_json(ids)).fetch_all(&self.read).await?;
+        let rows =
+            sqlx::query(TAKEN_AWAY).bind(executor_id).bind(ids_json(ids)).fetch_all(&mut *self.reader().await?).await?;
         rows.iter().map(|row| Ok((row.try_get("workflow_id")?, row.try_get("cancelled")?))).collect()
     }
 
     async fn cancel(&self, id: &str, reason: &str, write_id: i64) -> Result<CancelAnswer> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut connection = self.write.take().await?;
+        let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
         let at = now();
         let query = sqlx::query(CANCEL).bind(id).bind(reason).bind(write_id).bind(at);
         let (interrupted, epoch): (Option<String>, i32) = match query.fetch_optional(&mut *tx).await? {
             Some(row) => (row.try_get("executor_id")?, row.try_get("epoch")?),
             None => {
                 drop(tx);
+                drop(connection);
                 return Ok(match self.workflow(id).await? {
                     None => CancelAnswer::Missing,
                     Some(state) if state.write_id == write_id => {
@@ -76,10 +79,12 @@ impl WorkflowStore for SqliteStore {
     }
 
     async fn resume(&self, id: &str, write_id: i64) -> Result<ResumeAnswer> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut connection = self.write.take().await?;
+        let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
         let changed = sqlx::query(RESUME).bind(id).bind(write_id).bind(now()).execute(&mut *tx).await?.rows_affected();
         if changed == 0 {
             drop(tx);
+            drop(connection);
             return Ok(match self.workflow(id).await? {
                 None => ResumeAnswer::Missing,
                 Some(state) if state.write_id == write_id && state.status == WorkflowStatus::Pending => {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use sqlx::sqlite::{SqliteArguments, SqlitePool};
-use sqlx::{Arguments, AssertSqlSafe, Row, SqlSafeStr, SqlStr, SqliteConnection};
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{Arguments, AssertSqlSafe, Connection, Row, SqlSafeStr, SqlStr, SqliteConnection};
 
 use super::{Inspected, Renewal, Tally, WriteStore, WriterConnection};
 use crate::codec::{Data, Outcome, Payload};
 use crate::model::{AttemptOp, Op, SettleOp, StartOp, StepOp};
-use crate::store::sqlite::{SqliteStore, now, step_record, with_rows, workflow_state};
+use crate::store::sqlite::{One, SqliteStore, now, step_record, with_rows, workflow_state};
 use crate::store::{Lease, Result, StoreError, StoreErrorKind};
 
 const START: &str = include_str!("start.sqlite.sql");
@@ -38,7 +38,7 @@ impl WriteStore for SqliteStore {
             result: Text::new(RESULT),
             settle: Text::new(SETTLE),
         };
-        Box::new(SqliteWriter { pool: self.write.clone(), lease, texts })
+        Box::new(SqliteWriter { connection: self.write.clone(), lease, texts })
     }
 
     fn writers(&self) -> i32 {
@@ -67,7 +67,7 @@ struct Texts {
 }
 
 struct SqliteWriter {
-    pool: SqlitePool,
+    connection: One,
     lease: Lease,
     texts: Texts,
 }
@@ -145,7 +145,7 @@ impl WriterConnection for SqliteWriter {
         // Neighbours in an index share its pages.
         kinds.steps.sort_unstable_by(|one, other| one.workflow_id.cmp(&other.workflow_id));
         kinds.settles.sort_unstable_by(|one, other| one.workflow_id.cmp(&other.workflow_id));
-        let mut connection = self.pool.acquire().await?;
+        let mut connection = self.connection.take().await?;
         // Steps alone are one statement, which commits by itself.
         let single = kinds.starts.is_empty()
             && kinds.settles.is_empty()
@@ -153,15 +153,14 @@ impl WriterConnection for SqliteWriter {
         if single && kinds.steps.len().max(kinds.attempts.len()) <= LENGTHS[LENGTHS.len() - 1] {
             return self.write_kinds(&mut connection, &kinds, tolerate).await;
         }
-        drop(connection);
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
         let tally = self.write_kinds(&mut tx, &kinds, tolerate).await?;
         tx.commit().await?;
         Ok(tally)
     }
 
     async fn inspect(&mut self, ops: &[Op]) -> Result<Vec<Inspected>> {
-        let mut connection = self.pool.acquire().await?;
+        let mut connection = self.connection.take().await?;
         let mut found = Vec::with_capacity(ops.len());
         for op in ops {
             let mut inspected = Inspected::default();
@@ -180,13 +179,15 @@ impl WriterConnection for SqliteWriter {
 
     async fn renew(&mut self) -> Result<Renewal> {
         let query = sqlx::query(LEASE).bind(&*self.lease.executor_id).bind(self.lease.writer);
-        let Some(row) = query.fetch_optional(&self.pool).await? else { return Ok(Renewal::Lost) };
+        let Some(row) = query.fetch_optional(&mut *self.connection.take().await?).await? else {
+            return Ok(Renewal::Lost);
+        };
         // Writers take turns, so nobody interrupts a statement.
         Ok(if row.try_get::<i32, _>("epoch")? == self.lease.epoch { Renewal::Held } else { Renewal::Lost })
     }
 
     async fn reset(&mut self) {
-        // The pool replaces a connection that broke; a file that is full or read-only needs no other connection.
+        // What takes the connection next replaces it if it was left unusable.
     }
 }
 

@@ -3,17 +3,23 @@
 //! Guarantees WAL with `synchronous = FULL`, writes that begin immediately, and a file that is not on a network
 //! mount. Layer: store.
 
+mod one;
+
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
 };
-use sqlx::{ConnectOptions, Row};
+use sqlx::{ConnectOptions, Row, Sqlite, SqliteConnection};
+
+pub(super) use one::{One, Taken};
 
 use super::{Result, StoreError, StoreErrorKind};
 use crate::model::Micros;
@@ -21,9 +27,10 @@ use crate::model::Micros;
 /// A SQLite database.
 pub(super) struct SqliteStore {
     /// The one connection that writes; in memory it is the only one.
-    pub(super) write: SqlitePool,
-    pub(super) read: SqlitePool,
-    pub(super) options: SqliteConnectOptions,
+    pub(super) write: One,
+    /// `None` in memory.
+    read: Option<SqlitePool>,
+    options: SqliteConnectOptions,
     /// `None` in memory.
     pub(super) path: Option<PathBuf>,
     /// The lock files of the executors of this process, held as long as they live.
@@ -52,16 +59,16 @@ impl SqliteStore {
         if let Some(path) = &path {
             refuse_network_mount(path)?;
         }
-        let pool = |size: u32| {
+        let write = One::new(options.clone(), in_memory);
+        let read = (!in_memory).then(|| {
             SqlitePoolOptions::new()
-                .max_connections(size)
+                .max_connections(2)
                 .test_before_acquire(false)
                 .acquire_timeout(Duration::from_secs(30))
                 .idle_timeout(None)
                 .max_lifetime(None)
-        };
-        let write = pool(1).connect_lazy_with(options.clone());
-        let read = if in_memory { write.clone() } else { pool(2).connect_lazy_with(options.clone()) };
+                .connect_lazy_with(options.clone())
+        });
         let store = Self { write, read, options, path, locks: Locks::default() };
         store.open_first().await.map_err(|error| store.explain(error))?;
         Ok(store)
@@ -82,7 +89,8 @@ impl SqliteStore {
     }
 
     async fn check_library(&self) -> Result<()> {
-        let version: String = sqlx::query("SELECT sqlite_version()").fetch_one(&self.write).await?.try_get(0)?;
+        let mut connection = self.write.take().await?;
+        let version: String = sqlx::query("SELECT sqlite_version()").fetch_one(&mut *connection).await?.try_get(0)?;
         let parts: Vec<u32> = version.split('.').filter_map(|part| part.parse().ok()).collect();
         if parts < vec![3, 51, 3] {
             return Err(StoreError::new(
@@ -91,6 +99,19 @@ impl SqliteStore {
             ));
         }
         Ok(())
+    }
+
+    /// A connection to read with: in memory the one that writes.
+    pub(super) async fn reader(&self) -> Result<Reader> {
+        Ok(match &self.read {
+            Some(pool) => Reader::Pooled(pool.acquire().await?),
+            None => Reader::Taken(self.write.take().await?),
+        })
+    }
+
+    /// A connection for what must not wait for the others; in memory there is only one.
+    pub(super) fn apart(&self) -> One {
+        if self.path.is_none() { self.write.clone() } else { One::new(self.options.clone(), false) }
     }
 
     pub(super) fn hold(&self, executor_id: &str, lock: File) {
@@ -112,6 +133,32 @@ impl SqliteStore {
                 )
             }
             _ => error,
+        }
+    }
+}
+
+/// A connection that reads, until it is dropped.
+pub(super) enum Reader {
+    Pooled(PoolConnection<Sqlite>),
+    Taken(Taken),
+}
+
+impl Deref for Reader {
+    type Target = SqliteConnection;
+
+    fn deref(&self) -> &SqliteConnection {
+        match self {
+            Self::Pooled(connection) => connection,
+            Self::Taken(connection) => connection,
+        }
+    }
+}
+
+impl DerefMut for Reader {
+    fn deref_mut(&mut self) -> &mut SqliteConnection {
+        match self {
+            Self::Pooled(connection) => connection,
+            Self::Taken(connection) => connection,
         }
     }
 }
