@@ -9,6 +9,7 @@ use crate::{Store, raw};
 pub(crate) struct Database {
     pub(crate) store: Store,
     pub(crate) url: String,
+    is_on_our_server: bool,
     _held: Option<durable_tests::Database>,
 }
 
@@ -26,11 +27,16 @@ impl Database {
     /// Empty; on the given server, or on one of its own.
     pub(crate) async fn fresh(store: Store, url: Option<&str>) -> anyhow::Result<Self> {
         let database = match (store, url) {
-            (Store::Postgres, Some(url)) => Self { store, url: url.to_owned(), _held: None },
-            (Store::Postgres, None) => Self { store, url: postgres::fresh_database().await, _held: None },
+            (Store::Postgres, Some(url)) => Self { store, url: url.to_owned(), is_on_our_server: false, _held: None },
+            (Store::Postgres, None) => Self {
+                store,
+                url: postgres::fresh_database().await,
+                is_on_our_server: std::env::var_os("DURABLE_TEST_POSTGRES_URL").is_none(),
+                _held: None,
+            },
             (Store::Sqlite, _) => {
                 let held = Kind::Sqlite.fresh_database().await;
-                Self { store, url: held.url().to_owned(), _held: Some(held) }
+                Self { store, url: held.url().to_owned(), is_on_our_server: false, _held: Some(held) }
             }
         };
         database.clear().await?;
@@ -59,6 +65,17 @@ impl Database {
                 let mut connection = raw::sqlite(&self.url).await?;
                 sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut connection).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// For the whole of a server of our own; one that was given stays as it is.
+    pub(crate) async fn set_autovacuum(&self, on: bool) -> anyhow::Result<()> {
+        if self.is_on_our_server {
+            let mut connection = PgConnection::connect(&self.url).await?;
+            let set = if on { "ALTER SYSTEM RESET autovacuum" } else { "ALTER SYSTEM SET autovacuum = off" };
+            sqlx::raw_sql(set).execute(&mut connection).await?;
+            sqlx::raw_sql("SELECT pg_reload_conf()").execute(&mut connection).await?;
         }
         Ok(())
     }
