@@ -76,3 +76,57 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
     sorted.get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1))).copied()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_fits_a_terminal_of_a_hundred_columns() {
+        let report = Report {
+            work: "throughput_256".to_owned(),
+            in_flight: Some(10_000),
+            per_s: Some(1_234_567.8),
+            raw_per_s: Some(2_345_678.9),
+            ratio: Some(0.53),
+            commits_per_step: Some(1.0023),
+            wal_bytes_per_step: Some(1_048_576.0),
+            cpu_us_per_step: Some(1_234.5),
+            rss_mib: Some(1_234.0),
+            p50_ms: Some(12_345.67),
+            p99_ms: Some(12_345.67),
+            ..Report::default()
+        };
+        assert_eq!(report.row().len(), Report::heading().len());
+        assert!(Report::heading().len() <= 100);
+    }
+
+    #[test]
+    fn a_json_line_has_every_field() {
+        let line = serde_json::to_value(Report::default()).unwrap();
+        let fields = [
+            "work",
+            "store",
+            "in_flight",
+            "per_s",
+            "raw_per_s",
+            "ratio",
+            "commits_per_step",
+            "wal_bytes_per_step",
+            "cpu_us_per_step",
+            "rss_mib",
+            "p50_ms",
+            "p99_ms",
+        ];
+        assert!(fields.iter().all(|field| line.get(field).is_some()), "{line}");
+        assert_eq!(line.as_object().map(serde_json::Map::len), Some(fields.len()));
+    }
+
+    #[test]
+    fn the_middle_and_the_ninety_ninth_are_found() {
+        let mut report = Report::default();
+        report.times((1..=200).map(f64::from).collect());
+        assert_eq!((report.p50_ms, report.p99_ms), (Some(101.0), Some(199.0)));
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+    }
+}

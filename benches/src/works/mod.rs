@@ -87,7 +87,7 @@ pub(crate) async fn measure(work: &Work, database: &Database, rounds: usize, qui
         Shape::Payload { bytes, workflows, steps } => {
             payload::Load { bytes, workflows, steps }.measure(database, rounds, &mut report).await?;
         }
-        Shape::Claim => claim::measure(database, rounds, quick, &mut report).await?,
+        Shape::Claim => claim::measure(database, quick, &mut report).await?,
         Shape::Failover => failover::measure(database, rounds.min(3), &mut report).await?,
         Shape::Idle => idle::measure(database, quick, &mut report).await?,
         Shape::Memory => memory::measure_in_child(database, &mut report)?,
@@ -118,4 +118,25 @@ where
         task.await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    fn names(name: &str) -> Vec<&'static str> {
+        super::named(Some(name)).unwrap().iter().map(|work| work.name).collect()
+    }
+
+    #[test]
+    fn a_family_is_chosen_by_its_name_unless_a_work_has_it() {
+        assert_eq!(names("replay"), ["replay_1000", "replay_10000"]);
+        assert_eq!(names("payload"), ["payload_1k", "payload_64k", "payload_1m"]);
+        assert_eq!(names("throughput"), ["throughput"]);
+        assert_eq!(names("throughput_20"), ["throughput_20"]);
+    }
+
+    #[test]
+    fn an_unknown_name_lists_those_there_are() {
+        let error = super::named(Some("speed")).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("`speed`") && error.contains("sequential, throughput, "), "{error}");
+    }
 }

@@ -14,6 +14,9 @@ const LIMIT: i64 = 100;
 /// Claims of each case before the measured ones: statements are prepared, plans are chosen, pages are there.
 const WARM_UP: usize = 10;
 
+/// Measured claims of each case: with those before, nine tenths of the ten thousand.
+const CLAIMS: usize = 80;
+
 /// Workflows that a claim meets.
 #[derive(Clone, Copy)]
 struct Rows {
@@ -22,12 +25,7 @@ struct Rows {
 }
 
 /// Milliseconds of the claim with many, and how much that is of the time with few.
-pub(super) async fn measure(
-    database: &Database,
-    rounds: usize,
-    quick: bool,
-    report: &mut Report,
-) -> anyhow::Result<()> {
+pub(super) async fn measure(database: &Database, quick: bool, report: &mut Report) -> anyhow::Result<()> {
     let few = Rows { pending: 10_000, finished: 0 };
     let many = if quick {
         Rows { pending: 100_000, finished: 500_000 }
@@ -35,8 +33,8 @@ pub(super) async fn measure(
         Rows { pending: 1_000_000, finished: 10_000_000 }
     };
     let (with_few, with_many) = match database.store {
-        Store::Postgres => postgres::claims(database, few, many, rounds * 10).await?,
-        Store::Sqlite => sqlite::claims(database, few, many, rounds * 10).await?,
+        Store::Postgres => postgres::claims(database, few, many).await?,
+        Store::Sqlite => sqlite::claims(database, few, many).await?,
     };
     let with_few = median(with_few);
     report.times(with_many);

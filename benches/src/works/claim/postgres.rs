@@ -6,7 +6,7 @@ use durable::Builder;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-use super::{LIMIT, Rows, WARM_UP};
+use super::{CLAIMS, LIMIT, Rows, WARM_UP};
 use crate::database::Database;
 
 const CLAIM: &str = include_str!("../../../../durable/src/store/claim/claim_due.postgres.sql");
@@ -21,15 +21,10 @@ const PINNED: [(&str, &str); 5] = [
 ];
 
 /// Milliseconds of each claim, with few and with many.
-pub(super) async fn claims(
-    database: &Database,
-    few: Rows,
-    many: Rows,
-    count: usize,
-) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
+pub(super) async fn claims(database: &Database, few: Rows, many: Rows) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
     let mut few = Case::make(database, "durable_few", few).await?;
     let mut many = Case::make(database, "durable", many).await?;
-    for _ in 0..WARM_UP + count {
+    for _ in 0..WARM_UP + CLAIMS {
         few.claim().await?;
         many.claim().await?;
     }

@@ -5,22 +5,17 @@ use std::time::Instant;
 use durable::Builder;
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
-use super::{LIMIT, Rows, WARM_UP};
+use super::{CLAIMS, LIMIT, Rows, WARM_UP};
 use crate::database::Database;
 use crate::raw;
 
 const CLAIM: &str = include_str!("../../../../durable/src/store/claim/claim_due.sqlite.sql");
 
 /// Milliseconds of each claim, with few and with many.
-pub(super) async fn claims(
-    database: &Database,
-    few: Rows,
-    many: Rows,
-    count: usize,
-) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
+pub(super) async fn claims(database: &Database, few: Rows, many: Rows) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
     let mut few = Case::make(&format!("{}.few", database.url), few).await?;
     let mut many = Case::make(&database.url, many).await?;
-    for _ in 0..WARM_UP + count {
+    for _ in 0..WARM_UP + CLAIMS {
         few.claim().await?;
         many.claim().await?;
     }
