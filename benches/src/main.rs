@@ -5,7 +5,9 @@
 //! (`fsync`, `synchronous_commit`; SQLite `FULL`).
 #![expect(clippy::print_stdout, reason = "a program talks to its terminal")]
 
+mod child;
 mod database;
+mod machine;
 mod process;
 mod raw;
 mod report;
@@ -13,6 +15,7 @@ mod works;
 
 use clap::{Parser, ValueEnum};
 
+use crate::child::Task;
 use crate::database::Database;
 use crate::report::Report;
 
@@ -25,7 +28,7 @@ struct Arguments {
     /// A Postgres server to use instead: postgres://user@host/database, emptied before each work.
     #[arg(long)]
     url: Option<String>,
-    /// One work instead of all.
+    /// One work, or all of a family (`replay`, `payload`), instead of all works.
     #[arg(long)]
     work: Option<String>,
     /// Fewer rounds, and fewer rows under a claim.
@@ -34,6 +37,9 @@ struct Arguments {
     /// One JSON object per line instead of a table.
     #[arg(long)]
     json: bool,
+    /// What this process is started for by another of its kind, on its database.
+    #[arg(long, value_enum, hide = true, requires = "url")]
+    child: Option<Task>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -44,22 +50,32 @@ enum Store {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let rounds = if arguments.quick { 3 } else { 7 };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let wanted =
-            works::all().into_iter().filter(|work| arguments.work.as_ref().is_none_or(|name| *name == work.name));
-        let mut found = false;
-        if !arguments.json {
-            println!("{}", Report::heading());
-        }
-        for work in wanted {
-            found = true;
-            let database = Database::fresh(arguments.store, arguments.url.as_deref()).await?;
-            let report = works::measure(&work, &database, rounds, arguments.quick).await?;
-            println!("{}", if arguments.json { serde_json::to_string(&report)? } else { report.row() });
-        }
-        anyhow::ensure!(found, "there is no such work; there are: {}", works::names());
-        Ok(())
-    })
+    match (arguments.child, &arguments.url) {
+        (Some(task), Some(url)) => runtime.block_on(child::run(task, url)),
+        _ => runtime.block_on(measure(&arguments)),
+    }
+}
+
+async fn measure(arguments: &Arguments) -> anyhow::Result<()> {
+    let works = works::named(arguments.work.as_deref())?;
+    let rounds = if arguments.quick { 3 } else { 7 };
+    if !arguments.json {
+        println!("{}", Report::heading());
+    }
+    let mut settings = String::new();
+    let mut notes = Vec::new();
+    for work in works {
+        let database = Database::fresh(arguments.store, arguments.url.as_deref()).await?;
+        let report = works::measure(&work, &database, rounds, arguments.quick).await?;
+        println!("{}", if arguments.json { serde_json::to_string(&report)? } else { report.row() });
+        notes.extend(report.note);
+        settings = database.settings().await?;
+        database.clear().await?;
+    }
+    if !arguments.json {
+        notes.iter().for_each(|note| println!("{note}"));
+        println!("{}; {settings}", machine::words());
+    }
+    Ok(())
 }

@@ -1,17 +1,17 @@
-//! How long after the end of an executor its workflows run elsewhere.
+//! How long after a kill of an executor its workflows run elsewhere.
 
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use durable::{Builder, Event, step, workflow};
 
+use crate::child::{Child, Task};
 use crate::database::Database;
-use crate::report::median;
+use crate::report::Report;
 
 #[step]
 async fn long() -> u32 {
-    tokio::time::sleep(std::time::Duration::from_secs(3_600)).await;
-    1
+    std::future::pending().await
 }
 
 #[workflow]
@@ -19,9 +19,17 @@ async fn stuck() -> u32 {
     long().await
 }
 
-/// Milliseconds from the end of one executor to the start of its workflow in another that was there before. The end is
-/// that of a crash: connections and locks gone, nothing said.
-pub(super) async fn milliseconds(database: &Database, rounds: usize) -> anyhow::Result<f64> {
+/// In the child: owns a workflow until the end of the process.
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
+pub(crate) async fn own(url: &str) -> anyhow::Result<()> {
+    let runtime = Builder::new().url(url).build().await?;
+    let run = runtime.enter(async { stuck::start().await }).await?;
+    println!("{}", run.id());
+    std::future::pending().await
+}
+
+/// Milliseconds from `kill -9` of one executor to the start of its workflow in another that was there before.
+pub(super) async fn measure(database: &Database, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
     let mut times = Vec::new();
     for _ in 0..rounds {
         let (told, began) = tokio::sync::oneshot::channel();
@@ -33,15 +41,17 @@ pub(super) async fn milliseconds(database: &Database, rounds: usize) -> anyhow::
                 let _ = told.send(Instant::now());
             }
         };
-        let first = Builder::new().url(&database.url).build().await?;
-        let run = first.enter(async { stuck::start().await }).await?;
-        let second = Builder::new().url(&database.url).on_event(hook).build().await?;
+        let mut first = Child::start(Task::Failover, database)?;
+        let id = first.line()?;
+        let second = Builder::new().url(&database.url).on_event(hook).cancel_grace(Duration::ZERO).build().await?;
         // Long enough for the other to judge by what it has seen itself.
-        tokio::time::sleep(std::time::Duration::from_secs(4)).await;
-        let ended = Instant::now();
-        drop((run, first));
-        times.push((began.await? - ended).as_secs_f64() * 1e3);
-        drop(second);
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        let killed = Instant::now();
+        first.kill()?;
+        times.push((began.await? - killed).as_secs_f64() * 1e3);
+        second.enter(async { durable::handle::<stuck>(id).cancel().await }).await?;
+        second.shutdown().await;
     }
-    Ok(median(times))
+    report.times(times);
+    Ok(())
 }

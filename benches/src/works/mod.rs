@@ -1,50 +1,26 @@
-//! The works, and how they are measured.
+//! The works, one file for each kind, and their names.
 
 mod claim;
-mod failover;
+pub(crate) mod failover;
+mod idle;
+pub(crate) mod memory;
+mod payload;
+mod replay;
+mod steps;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use durable::{Builder, Runtime, step, workflow};
+use clap::ValueEnum;
+use durable::{Builder, Runtime};
 use tokio::sync::Semaphore;
 
-use crate::Store;
 use crate::database::Database;
-use crate::report::{Report, median};
-use crate::{process, raw};
-
-#[step]
-async fn noop(n: u32) -> u32 {
-    n
-}
-
-#[workflow]
-async fn steps(count: u32) -> u32 {
-    for n in 0..count {
-        noop(n).await;
-    }
-    count
-}
-
-#[step]
-async fn large(bytes: usize) -> String {
-    "words that compress as prose does, more or less; ".chars().cycle().take(bytes).collect()
-}
-
-#[workflow]
-async fn payloads(count: u32, bytes: usize) -> usize {
-    let mut sum = 0;
-    for _ in 0..count {
-        sum += large(bytes).await.len();
-    }
-    sum
-}
+use crate::report::Report;
 
 /// A work.
 #[derive(Clone, Copy)]
 pub(crate) struct Work {
-    pub(crate) name: &'static str,
+    name: &'static str,
     shape: Shape,
 }
 
@@ -54,17 +30,19 @@ enum Shape {
     Steps { workflows: u32, steps: u32, in_flight: usize },
     /// A history of so many steps, replayed.
     Replay { steps: u32 },
-    /// So many steps with outputs of so many bytes, 50 workflows at a time.
+    /// So many steps with outputs of so many bytes.
     Payload { bytes: usize, workflows: u32, steps: u32 },
-    /// Nothing, for some seconds: statements per second.
-    Idle,
     /// A claim of a hundred: `ratio` is the time with many rows over that with few.
     Claim,
     /// The end of an executor: `p50_ms` until its workflow runs elsewhere.
     Failover,
+    /// Nothing, for some seconds: statements per second.
+    Idle,
+    /// So many workflows that stand in a step: `rss_mib` is what they add.
+    Memory,
 }
 
-pub(crate) fn all() -> Vec<Work> {
+fn all() -> Vec<Work> {
     let throughput = |name, in_flight| Work { name, shape: Shape::Steps { workflows: 2_000, steps: 10, in_flight } };
     vec![
         Work { name: "sequential", shape: Shape::Steps { workflows: 1, steps: 1_000, in_flight: 1 } },
@@ -80,115 +58,45 @@ pub(crate) fn all() -> Vec<Work> {
         Work { name: "claim", shape: Shape::Claim },
         Work { name: "failover", shape: Shape::Failover },
         Work { name: "idle", shape: Shape::Idle },
+        Work { name: "memory", shape: Shape::Memory },
     ]
 }
 
-pub(crate) fn names() -> String {
-    all().iter().map(|work| work.name).collect::<Vec<_>>().join(", ")
+/// The work of that name, or else those of that family (`replay` is `replay_1000` and `replay_10000`); all without one.
+pub(crate) fn named(name: Option<&str>) -> anyhow::Result<Vec<Work>> {
+    let Some(name) = name else { return Ok(all()) };
+    let mut found: Vec<Work> = all().into_iter().filter(|work| work.name == name).collect();
+    if found.is_empty() {
+        let of_family = |work: &Work| work.name.rsplit_once('_').is_some_and(|(family, _)| family == name);
+        found = all().into_iter().filter(of_family).collect();
+    }
+    let names: Vec<&str> = all().iter().map(|work| work.name).collect();
+    anyhow::ensure!(!found.is_empty(), "there is no work `{name}`; there are: {}", names.join(", "));
+    Ok(found)
 }
 
+/// Runs a work on an empty database.
 pub(crate) async fn measure(work: &Work, database: &Database, rounds: usize, quick: bool) -> anyhow::Result<Report> {
-    let mut report = Report {
-        work: work.name.to_owned(),
-        store: if database.store == Store::Postgres { "postgres" } else { "sqlite" },
-        ..Report::default()
-    };
+    let store = database.store.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+    let mut report = Report { work: work.name.to_owned(), store, ..Report::default() };
     match work.shape {
         Shape::Steps { workflows, steps, in_flight } => {
-            report.in_flight = Some(in_flight);
-            let runtime = runtime(database).await?;
-            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-            // One round unmeasured: statements are prepared, pages are there.
-            run_steps(&runtime, workflows, steps, in_flight).await?;
-            let (mut cpu, before) = (0.0, database.counts().await?);
-            let mut done = 0;
-            for _ in 0..rounds {
-                let used = process::cpu_us();
-                ours.push(run_steps(&runtime, workflows, steps, in_flight).await?);
-                cpu += process::cpu_us() - used;
-                done += workflows * steps;
-            }
-            let after = database.counts().await?;
-            for _ in 0..rounds {
-                ours.push(run_steps(&runtime, workflows, steps, in_flight).await?);
-                theirs.push(if in_flight == 1 {
-                    raw::single_rows(database, steps).await?
-                } else {
-                    raw::batches(database, 400).await?
-                });
-            }
-            if let (Some(before), Some(after)) = (before, after) {
-                report.commits_per_step = Some((after.commits - before.commits) as f64 / f64::from(done));
-                report.wal_bytes_per_step = Some((after.wal - before.wal) as f64 / f64::from(done));
-            }
-            report.cpu_us_per_step = Some(cpu / f64::from(done));
-            report.rss_mib = Some(process::rss_mib());
-            fill(&mut report, median(ours.split_off(rounds)), median(theirs));
-            runtime.shutdown().await;
+            steps::Load { workflows, steps, in_flight }.measure(database, rounds, &mut report).await?;
         }
-        Shape::Replay { steps: count } => {
-            let mut ours = Vec::new();
-            for round in 0..rounds {
-                ours.push(replay(database, count, round).await?);
-            }
-            report.per_s = Some(median(ours));
-            report.in_flight = Some(1);
-        }
+        Shape::Replay { steps } => replay::measure(database, steps, rounds, &mut report).await?,
         Shape::Payload { bytes, workflows, steps } => {
-            report.in_flight = Some(50);
-            let runtime = runtime(database).await?;
-            let mut ours = Vec::new();
-            for _ in 0..rounds {
-                let begun = Instant::now();
-                at_most(50, workflows, |_| runtime.enter(payloads(steps, bytes))).await?;
-                ours.push(f64::from(workflows * steps) / begun.elapsed().as_secs_f64());
-            }
-            report.per_s = Some(median(ours));
-            report.rss_mib = Some(process::rss_mib());
-            runtime.shutdown().await;
+            payload::Load { bytes, workflows, steps }.measure(database, rounds, &mut report).await?;
         }
-        Shape::Claim => {
-            runtime(database).await?.shutdown().await;
-            let many = if quick { (100_000, 500_000) } else { (1_000_000, 10_000_000) };
-            let few = claim::Rows { pending: 10_000, finished: 0 };
-            let many = claim::Rows { pending: many.0, finished: many.1 };
-            let few = claim::milliseconds(database, few, rounds).await?;
-            let many = claim::milliseconds(database, many, rounds).await?;
-            report.p50_ms = Some(many);
-            report.ratio = Some(many / few);
-        }
-        Shape::Failover => report.p50_ms = Some(failover::milliseconds(database, rounds.min(3)).await?),
-        Shape::Idle => {
-            let runtime = runtime(database).await?;
-            if let Some(before) = database.counts().await? {
-                let begun = Instant::now();
-                tokio::time::sleep(Duration::from_secs(10)).await;
-                if let Some(after) = database.counts().await? {
-                    // The question itself is two of them.
-                    report.per_s = Some((after.commits - before.commits - 2) as f64 / begun.elapsed().as_secs_f64());
-                }
-            }
-            runtime.shutdown().await;
-        }
+        Shape::Claim => claim::measure(database, quick, &mut report).await?,
+        Shape::Failover => failover::measure(database, rounds.min(3), &mut report).await?,
+        Shape::Idle => idle::measure(database, quick, &mut report).await?,
+        Shape::Memory => memory::measure_in_child(database, &mut report)?,
     }
     Ok(report)
 }
 
-fn fill(report: &mut Report, ours: f64, raw: f64) {
-    report.per_s = Some(ours);
-    report.raw_per_s = Some(raw);
-    report.ratio = Some(ours / raw);
-}
-
 async fn runtime(database: &Database) -> anyhow::Result<Runtime> {
     Ok(Builder::new().url(&database.url).max_running(10_000).build().await?)
-}
-
-/// Steps per second.
-async fn run_steps(runtime: &Runtime, workflows: u32, count: u32, in_flight: usize) -> anyhow::Result<f64> {
-    let begun = Instant::now();
-    at_most(in_flight, workflows, |_| runtime.enter(steps(count))).await?;
-    Ok(f64::from(workflows * count) / begun.elapsed().as_secs_f64())
 }
 
 /// Runs so many futures as tasks, so many at a time.
@@ -212,50 +120,23 @@ where
     Ok(())
 }
 
-/// Recorded steps replayed per second, from the takeover to the end of the run.
-async fn replay(database: &Database, count: u32, round: usize) -> anyhow::Result<f64> {
-    let id = format!("replay-{count}-{round}");
-    let first = runtime(database).await?;
-    first.enter(async { steps::start(count).id(&id).await?.result().await }).await?;
-    first.shutdown().await;
-    let (told, ended) = tokio::sync::oneshot::channel();
-    let told = std::sync::Mutex::new(Some(told));
-    let hook = move |event: &durable::Event<'_>| {
-        if let (durable::Event::Ended { .. }, Ok(mut told)) = (event, told.lock())
-            && let Some(told) = told.take()
-        {
-            let _ = told.send(Instant::now());
-        }
-    };
-    // From before the connection: claim, load, replay and the record of the end are in it, and the start is taken off.
-    let idle = {
-        let begun = Instant::now();
-        let idle = runtime(database).await?;
-        let took = begun.elapsed();
-        idle.shutdown().await;
-        took
-    };
-    pend(database, &id).await?;
-    let begun = Instant::now();
-    let second = Builder::new().url(&database.url).on_event(hook).build().await?;
-    let took = (ended.await? - begun).saturating_sub(idle);
-    second.shutdown().await;
-    Ok(f64::from(count) / took.as_secs_f64())
-}
-
-/// As if the end had not been recorded: pending, with its whole history.
-async fn pend(database: &Database, id: &str) -> anyhow::Result<()> {
-    let update = format!("UPDATE workflows SET status = 'pending' WHERE workflow_id = '{id}'");
-    match database.store {
-        Store::Postgres => {
-            let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&database.url).await?;
-            let text = format!("SET search_path = durable; {update}");
-            sqlx::raw_sql(sqlx::AssertSqlSafe(text)).execute(&mut connection).await?;
-        }
-        Store::Sqlite => {
-            let mut connection = <sqlx::SqliteConnection as sqlx::Connection>::connect(&database.url).await?;
-            sqlx::raw_sql(sqlx::AssertSqlSafe(update)).execute(&mut connection).await?;
-        }
+#[cfg(test)]
+mod tests {
+    fn names(name: &str) -> Vec<&'static str> {
+        super::named(Some(name)).unwrap().iter().map(|work| work.name).collect()
     }
-    Ok(())
+
+    #[test]
+    fn a_family_is_chosen_by_its_name_unless_a_work_has_it() {
+        assert_eq!(names("replay"), ["replay_1000", "replay_10000"]);
+        assert_eq!(names("payload"), ["payload_1k", "payload_64k", "payload_1m"]);
+        assert_eq!(names("throughput"), ["throughput"]);
+        assert_eq!(names("throughput_20"), ["throughput_20"]);
+    }
+
+    #[test]
+    fn an_unknown_name_lists_those_there_are() {
+        let error = super::named(Some("speed")).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("`speed`") && error.contains("sequential, throughput, "), "{error}");
+    }
 }
