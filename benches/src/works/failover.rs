@@ -31,7 +31,7 @@ pub(crate) async fn own(url: &str) -> anyhow::Result<()> {
 /// Milliseconds from `kill -9` of one executor to the start of its workflow in another that was there before.
 pub(super) async fn measure(database: &Database, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
     let mut times = Vec::new();
-    for _ in 0..rounds {
+    for round in 0..u32::try_from(rounds)? {
         let (told, began) = tokio::sync::oneshot::channel();
         let told = Mutex::new(Some(told));
         let hook = move |event: &Event<'_>| {
@@ -44,8 +44,9 @@ pub(super) async fn measure(database: &Database, rounds: usize, report: &mut Rep
         let mut first = Child::start(Task::Failover, database)?;
         let id = first.line()?;
         let second = Builder::new().url(&database.url).on_event(hook).cancel_grace(Duration::ZERO).build().await?;
-        // Long enough for the other to judge by what it has seen itself.
-        tokio::time::sleep(Duration::from_secs(4)).await;
+        // Long enough for the other to judge by what it has seen itself, and not always in the same moment of its beat.
+        let phase = Duration::from_secs(1) * round / u32::try_from(rounds)?;
+        tokio::time::sleep(Duration::from_millis(4_150) + phase).await;
         let killed = Instant::now();
         first.kill()?;
         times.push((began.await? - killed).as_secs_f64() * 1e3);
