@@ -6,10 +6,12 @@ mod contestant;
 mod crowd;
 mod lap;
 mod measure;
+mod setting;
 mod work;
 
 pub use answer::Answer;
 pub use contestant::{Contestant, Target};
 pub use lap::{body, end};
 pub use measure::main;
+pub use setting::setting;
 pub use work::{Shape, Store, Work, all, named, names};

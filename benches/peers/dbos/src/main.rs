@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use dbos::{Config, DBOS, Enqueue, QueueConflict, QueueOptions, StartOptions, WorkflowRef, step};
-use durable_peers_contest::{Contestant, Store, Target, body, end, main as contest};
+use durable_peers_contest::{Contestant, Store, Target, body, end, main as contest, setting};
 
 /// Connections; see the README.
 const CONNECTIONS: u32 = 20;
@@ -12,8 +12,8 @@ const CONNECTIONS: u32 = 20;
 /// Queued workflows that run at a time in this process; see the README.
 const AT_A_TIME: i32 = 1_000;
 
-/// The pause between two looks into the queue; see the README.
-const POLL: Duration = Duration::from_millis(10);
+/// Milliseconds between two looks into the queue; see the README.
+const POLL_MS: u64 = 10;
 
 struct Dbos {
     dbos: DBOS,
@@ -37,19 +37,20 @@ impl Contestant for Dbos {
     const QUEUES: bool = true;
 
     async fn start(target: &Target) -> Result<Self> {
-        let connections = std::env::var("PEER_POOL").ok().and_then(|n| n.parse().ok()).unwrap_or(CONNECTIONS);
         let config = Config {
             app_version: Some("1".to_owned()),
-            max_connections: connections,
+            max_connections: setting("PEERS_CONNECTIONS", CONNECTIONS),
             use_listen_notify: true,
             ..Config::new("peers", &target.url)
         };
         let dbos = DBOS::new(config);
         let steps = dbos.register_workflow("steps", steps)?;
         dbos.launch().await?;
-        let at = std::env::var("PEER_AT").ok().and_then(|n| n.parse().ok()).unwrap_or(AT_A_TIME);
-        let poll = std::env::var("PEER_POLL").ok().and_then(|n| n.parse().ok()).map_or(POLL, Duration::from_millis);
-        let options = QueueOptions { worker_concurrency: Some(at), polling_interval: poll, ..Default::default() };
+        let options = QueueOptions {
+            worker_concurrency: Some(setting("PEERS_AT_A_TIME", AT_A_TIME)),
+            polling_interval: Duration::from_millis(setting("PEERS_POLL_MS", POLL_MS)),
+            ..Default::default()
+        };
         dbos.register_queue("queue", options, QueueConflict::AlwaysUpdate).await?;
         Ok(Self { dbos, steps })
     }

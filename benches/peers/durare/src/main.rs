@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use durable_peers_contest::{Contestant, Store, Target, body, end, main as contest};
+use durable_peers_contest::{Contestant, Store, Target, body, end, main as contest, setting};
 use durare::{
     DurableContext, DurableEngine, PostgresProvider, SqliteProvider, StateProvider, WorkflowOptions, WorkflowQueue,
 };
@@ -21,8 +21,8 @@ const SQLITE_CONNECTIONS: u32 = 5;
 /// Queued workflows that run at a time in this process; see the README.
 const AT_A_TIME: usize = 1_000;
 
-/// The pause between two looks into the queue; see the README.
-const POLL: Duration = Duration::from_millis(10);
+/// Milliseconds between two looks into the queue; see the README.
+const POLL_MS: u64 = 10;
 
 struct Durare(DurableEngine);
 
@@ -41,16 +41,12 @@ async fn steps(ctx: DurableContext, count: u32) -> durare::Result<u32> {
     Ok(count)
 }
 
-fn env(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|n| n.parse().ok())
-}
-
 async fn provider(target: &Target) -> Result<Arc<dyn StateProvider>> {
     Ok(match target.store {
         Store::Postgres => {
             let options = PgConnectOptions::from_str(&target.url)?.options([("search_path", "dbos")]);
-            let n = env("PEER_POOL").map_or(CONNECTIONS, |n| n as u32);
-            let pool = PgPoolOptions::new().max_connections(n).connect_with(options).await?;
+            let connections = setting("PEERS_CONNECTIONS", CONNECTIONS);
+            let pool = PgPoolOptions::new().max_connections(connections).connect_with(options).await?;
             Arc::new(PostgresProvider::from_pool_with_schema(pool, "dbos")?)
         }
         Store::Sqlite => {
@@ -61,8 +57,8 @@ async fn provider(target: &Target) -> Result<Arc<dyn StateProvider>> {
                 .journal_mode(SqliteJournalMode::Wal)
                 .synchronous(SqliteSynchronous::Full)
                 .busy_timeout(Duration::from_secs(5));
-            let n = env("PEER_POOL").map_or(SQLITE_CONNECTIONS, |n| n as u32);
-            let pool = SqlitePoolOptions::new().max_connections(n).connect_with(options).await?;
+            let connections = setting("PEERS_SQLITE_CONNECTIONS", SQLITE_CONNECTIONS);
+            let pool = SqlitePoolOptions::new().max_connections(connections).connect_with(options).await?;
             Arc::new(SqliteProvider::from_pool(pool))
         }
     })
@@ -74,12 +70,12 @@ impl Contestant for Durare {
 
     async fn start(target: &Target) -> Result<Self> {
         let mut engine = DurableEngine::new(provider(target).await?).await?;
-        let n = env("PEER_AT").map_or(AT_A_TIME, |n| n as usize);
+        let at_a_time = setting("PEERS_AT_A_TIME", AT_A_TIME);
         engine.register_queue(
             WorkflowQueue::new("queue")
-                .worker_concurrency(n)
-                .max_tasks_per_iteration(n)
-                .base_polling_interval(env("PEER_POLL").map_or(POLL, Duration::from_millis)),
+                .worker_concurrency(at_a_time)
+                .max_tasks_per_iteration(at_a_time)
+                .base_polling_interval(Duration::from_millis(setting("PEERS_POLL_MS", POLL_MS))),
         );
         engine.launch().await?;
         Ok(Self(engine))
