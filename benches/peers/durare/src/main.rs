@@ -19,7 +19,7 @@ const CONNECTIONS: u32 = 20;
 const SQLITE_CONNECTIONS: u32 = 5;
 
 /// Queued workflows that run at a time in this process; see the README.
-const AT_A_TIME: usize = 1_000;
+const AT_A_TIME: usize = 100;
 
 /// Milliseconds between two looks into the queue; see the README.
 const POLL_MS: u64 = 10;
