@@ -103,7 +103,7 @@ impl Database {
                 sqlx::query_scalar(
                     "SELECT 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1) || string_agg(
                          format(', %s=%s', s, current_setting(s)), '' ORDER BY n)
-                     FROM unnest('{fsync,synchronous_commit,full_page_writes,shared_buffers}'::text[])
+                     FROM unnest('{fsync,synchronous_commit,shared_buffers}'::text[])
                           WITH ORDINALITY u(s, n)",
                 )
                 .fetch_one(&mut connection)

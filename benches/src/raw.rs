@@ -139,7 +139,7 @@ pub(crate) async fn postgres(url: &str) -> anyhow::Result<PgConnection> {
     Ok(connection)
 }
 
-/// The same on SQLite.
+/// The same on SQLite, with the library's page cache.
 pub(crate) async fn sqlite(url: &str) -> anyhow::Result<SqliteConnection> {
     let options = url
         .parse::<SqliteConnectOptions>()?
@@ -147,10 +147,11 @@ pub(crate) async fn sqlite(url: &str) -> anyhow::Result<SqliteConnection> {
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .busy_timeout(std::time::Duration::from_secs(5))
+        .pragma("cache_size", "-65536")
         .disable_statement_logging();
     let mut connection = SqliteConnection::connect_with(&options).await?;
-    // The library's own tables are without a rowid too: one tree and not two.
-    let table = format!("CREATE TABLE IF NOT EXISTS raw {COLUMNS} WITHOUT ROWID");
+    // With a rowid, as the library's steps have it: rows lie in the order they came.
+    let table = format!("CREATE TABLE IF NOT EXISTS raw {COLUMNS}");
     sqlx::raw_sql(AssertSqlSafe(table)).execute(&mut connection).await?;
     Ok(connection)
 }

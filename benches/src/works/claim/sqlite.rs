@@ -55,7 +55,8 @@ impl Case {
     }
 }
 
-/// Fills the empty table in the order of its keys, so that every page is written once.
+/// Fills the empty table in the order of its keys, so that every page is written once, and all of it is on the disk at the
+/// end: the claims would wait for it.
 async fn fill(url: &str, rows: Rows) -> anyhow::Result<()> {
     let mut connection = raw::sqlite(url).await?;
     let Rows { pending, finished } = rows;
@@ -71,6 +72,7 @@ async fn fill(url: &str, rows: Rows) -> anyhow::Result<()> {
          INSERT INTO workflows (workflow_id, name, version, status, seed, write_id, created_at, updated_at)
          SELECT printf('p%08d', n), 'steps', 1, 'pending', n, n, n, n FROM s;
          INSERT INTO writers (executor_id, writer) VALUES ('bench', 0);
+         PRAGMA synchronous = FULL;
          PRAGMA wal_checkpoint(TRUNCATE)"
     );
     sqlx::raw_sql(AssertSqlSafe(fill)).execute(&mut connection).await?;
