@@ -185,17 +185,19 @@ impl Driver {
 
     /// Sends what the calls handed over: one alone directly, if the connection is free. True if that is to be driven.
     fn send_outbox(&mut self) -> bool {
-        let mut outbox = self.run.context.take_outbox();
+        let mut outbox = self.run.context.outbox();
+        if outbox.is_empty() {
+            return false;
+        }
         let writer = self.run.identity.writer(&self.run.context.workflow_id);
-        let mut fresh = false;
         if outbox.len() == 1 && self.lead.is_none() {
             self.lead = outbox.pop().and_then(|pending| writer.submit(pending));
-            fresh = self.lead.is_some();
+            return self.lead.is_some();
         }
-        for pending in outbox {
+        for pending in outbox.drain(..) {
             writer.enqueue(pending);
         }
-        fresh
+        false
     }
 
     /// Drives the write of a lone operation. True if it has ended.

@@ -59,7 +59,7 @@ pub(crate) enum Decision {
 
 impl History {
     pub(crate) fn new(rows: HistoryRows) -> Self {
-        let mut history = Self::default();
+        let mut history = Self { steps: HashMap::with_capacity(rows.steps.len()), ..Self::default() };
         for row in rows.attempts {
             let progress = history.progress.entry((row.branch, row.step_index)).or_default();
             progress.attempt = progress.attempt.max(row.attempt);
@@ -167,6 +167,9 @@ const USUAL_CAUSE: &str = "; usual cause: the code changed under a running workf
 
 /// The calls that opened a branch and those around it.
 fn openers(branch: &str) -> Vec<(Arc<str>, i32)> {
+    if branch.is_empty() {
+        return Vec::new();
+    }
     let parts: Vec<&str> = branch.split('.').collect();
     // The path alternates: an index, then an arm.
     let indexes = (0..parts.len()).step_by(2);

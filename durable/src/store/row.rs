@@ -77,18 +77,18 @@ macro_rules! readers {
         }
 
         fn step_outcome(row: &$Row) -> Result<std::result::Result<crate::codec::Outcome, String>> {
-            let status: String = row.try_get("status")?;
-            let encoding: Option<String> = row.try_get("error_encoding")?;
+            let status: &str = row.try_get("status")?;
+            let encoding: Option<&str> = row.try_get("error_encoding")?;
             let payload =
                 super::row::payload(row.try_get("codec")?, row.try_get("output")?, row.try_get("output_bytes")?);
             let message = row.try_get("error_message")?;
-            Ok(super::row::outcome(status == "error", payload, encoding.as_deref(), message))
+            Ok(super::row::outcome(status == "error", payload, encoding, message))
         }
 
         /// Columns as in `step/outcomes`.
         pub(super) fn step_record(row: &$Row) -> Result<crate::model::StepRecord> {
             Ok(crate::model::StepRecord {
-                branch: row.try_get::<String, _>("branch")?.into(),
+                branch: row.try_get::<&str, _>("branch")?.into(),
                 step_index: row.try_get("step_index")?,
                 seq: row.try_get("seq")?,
                 kind: word(row, "kind")?,

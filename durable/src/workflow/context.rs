@@ -4,7 +4,7 @@
 //! pending, so no dropped user future holds a connection. Layer: workflow.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
@@ -100,13 +100,13 @@ impl Context {
     /// Hands an operation to the driver. To be called from within the driver's poll, which takes it up right after.
     pub(super) fn submit(self: &Arc<Self>, op: Op) -> oneshot::Receiver<Verdict> {
         let (reply, verdict) = oneshot::channel();
-        self.outbox.lock().unwrap_or_else(PoisonError::into_inner).push(self.pending(op, reply));
+        self.outbox().push(self.pending(op, reply));
         verdict
     }
 
-    /// What the calls handed over since the last time.
-    pub(crate) fn take_outbox(&self) -> Vec<Pending> {
-        std::mem::take(&mut *self.outbox.lock().unwrap_or_else(PoisonError::into_inner))
+    /// What the calls handed over since the last time: taken out one by one, so that the list keeps its room.
+    pub(crate) fn outbox(&self) -> MutexGuard<'_, Vec<Pending>> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn pending(self: &Arc<Self>, op: Op, reply: oneshot::Sender<Verdict>) -> Pending {

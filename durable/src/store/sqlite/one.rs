@@ -62,7 +62,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_transaction_that_sqlite_ended_itself_does_not_stay_open() {
-        let one = One::new(SqliteConnectOptions::new().in_memory(true), false);
+        let one = One::new("sqlite::memory:".parse().unwrap(), false);
         {
             let mut connection = one.take().await.unwrap();
             let mut tx = connection.begin_with("BEGIN IMMEDIATE").await.unwrap();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::TryStreamExt as _;
 use sqlx::Row;
 
 use super::StepStore;
@@ -19,10 +20,16 @@ impl StepStore for PostgresStore {
     async fn load_histories(&self, ids: &[Arc<str>]) -> Result<HashMap<Arc<str>, HistoryRows>> {
         let ids: Vec<&str> = ids.iter().map(|id| &**id).collect();
         let mut histories: HashMap<Arc<str>, HistoryRows> = HashMap::new();
-        for row in sqlx::query(self.schema.sql(OUTCOMES)).bind(&ids).fetch_all(&self.pool).await? {
+        let mut rows = sqlx::query(self.schema.sql(OUTCOMES)).bind(&ids).fetch(&self.pool);
+        while let Some(row) = rows.try_next().await? {
             let id: &str = row.try_get("workflow_id")?;
-            histories.entry(id.into()).or_default().steps.push(step_record(&row)?);
+            let history = match histories.get_mut(id) {
+                Some(history) => history,
+                None => histories.entry(id.into()).or_default(),
+            };
+            history.steps.push(step_record(&row)?);
         }
+        drop(rows);
         for row in sqlx::query(self.schema.sql(ATTEMPTS)).bind(&ids).fetch_all(&self.pool).await? {
             let id: &str = row.try_get("workflow_id")?;
             histories.entry(id.into()).or_default().attempts.push(AttemptRecord {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::TryStreamExt as _;
 use sqlx::Row;
 
 use super::StepStore;
@@ -19,11 +20,18 @@ impl StepStore for SqliteStore {
     async fn load_histories(&self, ids: &[Arc<str>]) -> Result<HashMap<Arc<str>, HistoryRows>> {
         let ids = ids_json(ids);
         let mut histories: HashMap<Arc<str>, HistoryRows> = HashMap::new();
-        for row in sqlx::query(OUTCOMES).bind(&ids).fetch_all(&mut *self.reader().await?).await? {
+        let mut connection = self.reader().await?;
+        let mut rows = sqlx::query(OUTCOMES).bind(&ids).fetch(&mut *connection);
+        while let Some(row) = rows.try_next().await? {
             let id: &str = row.try_get("workflow_id")?;
-            histories.entry(id.into()).or_default().steps.push(step_record(&row)?);
+            let history = match histories.get_mut(id) {
+                Some(history) => history,
+                None => histories.entry(id.into()).or_default(),
+            };
+            history.steps.push(step_record(&row)?);
         }
-        for row in sqlx::query(ATTEMPTS).bind(&ids).fetch_all(&mut *self.reader().await?).await? {
+        drop(rows);
+        for row in sqlx::query(ATTEMPTS).bind(&ids).fetch_all(&mut *connection).await? {
             let id: &str = row.try_get("workflow_id")?;
             histories.entry(id.into()).or_default().attempts.push(AttemptRecord {
                 branch: row.try_get::<&str, _>("branch")?.into(),
