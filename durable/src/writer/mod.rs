@@ -4,6 +4,7 @@
 //! order they came. Batches form from whatever waits; no timer delays a lone operation, which is written directly
 //! on the writer's connection when that is free. Layer: above the stores, below workflows.
 
+mod backlog;
 mod batch;
 mod flush;
 
@@ -18,6 +19,7 @@ use tokio::time::Instant;
 use crate::model::{Op, StepRecord, WorkflowState};
 use crate::store::StoreError;
 use crate::store::write::WriterConnection;
+use backlog::Backlog;
 use batch::Batch;
 pub(crate) use flush::Chain;
 
@@ -176,26 +178,35 @@ impl Writer {
 }
 
 async fn run(lane: Arc<Lane>, mut waiting: mpsc::UnboundedReceiver<Pending>) {
-    let mut taken = Vec::new();
-    while waiting.recv_many(&mut taken, MAX_ROWS).await > 0 {
+    let (mut taken, mut backlog) = (Vec::new(), Backlog::default());
+    loop {
+        if backlog.is_empty() && waiting.recv_many(&mut taken, MAX_ROWS).await == 0 {
+            return;
+        }
         // Whoever is about to submit gets the chance to: fuller batches, no timer.
         for _ in 0..3 {
             let before = taken.len();
             tokio::task::yield_now().await;
-            while taken.len() < MAX_ROWS {
-                match waiting.try_recv() {
-                    Ok(pending) => taken.push(pending),
-                    Err(_) => break,
-                }
+            while taken.len() < MAX_ROWS
+                && let Ok(pending) = waiting.try_recv()
+            {
+                taken.push(pending);
             }
             if taken.len() == before {
                 break;
             }
         }
-        let mut connection = lane.connection.lock().await;
-        lane.queued.fetch_sub(taken.len(), Ordering::AcqRel);
-        for batch in batch::split(taken.drain(..)) {
-            flush::flush(&mut **connection, batch, &lane.health).await;
+        backlog.set_aside(&mut taken);
+        for mut turn in [std::mem::take(&mut taken), backlog.turn()] {
+            if turn.is_empty() {
+                continue;
+            }
+            let mut connection = lane.connection.lock().await;
+            lane.queued.fetch_sub(turn.len(), Ordering::AcqRel);
+            for batch in batch::split(turn.drain(..)) {
+                flush::flush(&mut **connection, batch, &lane.health).await;
+            }
+            taken = turn;
         }
     }
 }

@@ -387,3 +387,29 @@ async fn an_abandoned_executor_stops_trying() {
     assert!(verdict.await.is_err(), "nobody may take it for written");
     assert!(database.get().steps.is_empty());
 }
+
+#[tokio::test]
+async fn small_operations_do_not_wait_for_large_ones_of_other_workflows() {
+    let database = Shared::default().with_workflow("large").with_workflow("other");
+    let writer = Writer::start(Box::new(Fake { database: database.clone(), interruptions: 0 }), Arc::default());
+    let large = |index, write_id| {
+        let Op::Step(mut op) = step("large", index, write_id) else { unreachable!() };
+        op.outcome = Outcome::Done(Payload { codec: 1, data: Data::Text("7".repeat(300 << 10)) });
+        Op::Step(op)
+    };
+    let small = (0..5).map(|index| step("other", index, i64::from(index)));
+    let ops = [large(0, 10), large(1, 11)].into_iter().chain(small).chain([step("large", 2, 12), settle("large", 13)]);
+    let mut replies = Vec::new();
+    for op in ops {
+        let (reply, verdict) = oneshot::channel();
+        writer.enqueue(Pending { op, on_fence: None, reply, give_up_at: None });
+        replies.push(verdict);
+    }
+    for reply in replies {
+        assert!(matches!(reply.await, Ok(Verdict::Written)));
+    }
+    let database = database.get();
+    // The small ones together and first; then the others in their order, the large ones each in its turn.
+    assert_eq!(database.sends, [(5, false), (1, false), (1, false), (2, false)]);
+    assert_eq!(database.workflows["large"].status, WorkflowStatus::Done);
+}

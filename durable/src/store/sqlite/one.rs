@@ -36,8 +36,8 @@ impl One {
         {
             // A dropped transaction rolls back before anything that is asked after it; one that SQLite has rolled back
             // itself counts as open for ever.
-            let answers = connection.ping().await.is_ok();
-            if !self.in_memory && !(answers && !connection.is_in_transaction()) {
+            let usable = connection.ping().await.is_ok() && !connection.is_in_transaction();
+            if !usable && !self.in_memory {
                 *slot = None;
             }
         }
