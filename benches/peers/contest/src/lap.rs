@@ -29,8 +29,10 @@ pub fn body() {
 /// The last line of a workflow. Never returns while workflows are to be interrupted here.
 pub async fn end() {
     if COUNTED.load(Ordering::Relaxed) {
+        // Before it is told: whoever hears of it lets the next ones pass.
+        let hold = HOLD.load(Ordering::Relaxed);
         ENDS.send_modify(|ends| *ends = Ends { count: ends.count + 1, last: Some(Instant::now()) });
-        if HOLD.load(Ordering::Relaxed) {
+        if hold {
             std::future::pending().await
         }
     }
