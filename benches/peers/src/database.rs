@@ -4,7 +4,7 @@ use std::process;
 
 use anyhow::{Result, ensure};
 use durable_peers_contest::Store;
-use durable_tests::postgres::Cluster;
+use durable_tests::postgres::{Cluster, with_database};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
 
@@ -75,13 +75,4 @@ impl Server {
         sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut connection).await?;
         Ok(connection.close().await?)
     }
-}
-
-/// The same URL with another database.
-fn with_database(url: &str, database: &str) -> String {
-    let (address, parameters) = url.split_once('?').map_or((url, None), |(address, rest)| (address, Some(rest)));
-    let authority = address.find("://").map_or(0, |scheme| scheme + 3);
-    let end = address[authority..].find('/').map_or(address.len(), |slash| authority + slash);
-    let parameters = parameters.map(|parameters| format!("?{parameters}")).unwrap_or_default();
-    format!("{}/{database}{parameters}", &address[..end])
 }

@@ -88,7 +88,8 @@ async fn drop_stale_databases(url: &str) {
 }
 
 /// The same URL with another database.
-fn with_database(url: &str, database: &str) -> String {
+#[must_use]
+pub fn with_database(url: &str, database: &str) -> String {
     let (address, parameters) = url.split_once('?').map_or((url, None), |(address, rest)| (address, Some(rest)));
     let authority = address.find("://").map_or(0, |scheme| scheme + 3);
     let end = address[authority..].find('/').map_or(address.len(), |slash| authority + slash);
