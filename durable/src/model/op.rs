@@ -27,7 +27,10 @@ pub(crate) struct StartOp {
     pub(crate) workflow_id: Arc<str>,
     pub(crate) name: &'static str,
     pub(crate) version: i32,
-    /// Claimed by the executor that records it, in the same write; otherwise `pending`.
+    /// `None` for `default`.
+    pub(crate) queue: Option<Arc<str>>,
+    /// Claimed by the executor that records it, in the same write, unless its queue is limited or paused; then nothing is
+    /// recorded. Otherwise `pending`.
     pub(crate) run_here: bool,
     pub(crate) seed: i64,
     pub(crate) input: Payload,

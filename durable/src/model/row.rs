@@ -25,6 +25,8 @@ pub(crate) struct ClaimedWorkflow {
     pub(crate) version: i32,
     pub(crate) epoch: i32,
     pub(crate) seed: i64,
+    /// The workflow attempt, from 1.
+    pub(crate) attempt: i32,
     /// An error text where the row is gone or can't be read, so that it blocks this workflow and not the claim.
     pub(crate) input: Result<StoredInput, String>,
 }

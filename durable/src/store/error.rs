@@ -43,6 +43,8 @@ pub(crate) enum StoreErrorKind {
     Conflict,
     /// The database refuses a value: nothing was written. Find the row, and refuse it alone.
     Data,
+    /// Something that a row refers to does not exist: nothing was written.
+    NotFound,
     /// Full disk: nothing was written. Somebody must make room.
     Full,
     /// Read-only file, server or demoted primary: nothing was written.
@@ -83,6 +85,11 @@ impl StoreError {
         matches!(self.kind, StoreErrorKind::Unavailable | StoreErrorKind::Retry)
     }
 
+    /// True if a unique key is taken.
+    pub(crate) fn is_conflict(error: &sqlx::Error) -> bool {
+        error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
+    }
+
     /// True if the connection should be replaced before the next try.
     pub(crate) fn wants_reconnect(&self) -> bool {
         matches!(self.kind, StoreErrorKind::Unavailable | StoreErrorKind::ReadOnly | StoreErrorKind::Corrupt)
@@ -121,6 +128,7 @@ impl From<sqlx::Error> for StoreError {
             K::Corrupt => "the database returned something that can't be read".to_owned(),
             K::Configuration => "the database settings are wrong".to_owned(),
             K::Data => "the database refused a value".to_owned(),
+            K::NotFound => "the database has no such row".to_owned(),
             K::Retry | K::Conflict => "the database refused a statement for now".to_owned(),
         };
         Self { kind, message, source: Some(error) }
@@ -131,6 +139,7 @@ fn from_sqlstate(code: &str) -> StoreErrorKind {
     use StoreErrorKind as K;
     match code {
         "23505" => K::Conflict,
+        "DU404" => K::NotFound,
         "40001" | "40P01" | "55P03" | "55006" => K::Retry,
         "25006" => K::ReadOnly,
         "42501" => K::Permission,
@@ -170,6 +179,7 @@ impl From<StoreError> for Error {
             K::Permission => ErrorKind::PermissionDenied,
             K::Schema => ErrorKind::Schema,
             K::Data => ErrorKind::InvalidPayload,
+            K::NotFound => ErrorKind::NotFound,
             K::Configuration => ErrorKind::Configuration,
             K::Corrupt => ErrorKind::Undecodable,
         };

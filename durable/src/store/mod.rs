@@ -6,10 +6,12 @@
 
 pub(crate) mod claim;
 mod connect;
+pub(crate) mod enqueue;
 pub(crate) mod error;
 pub(crate) mod executor;
 pub(crate) mod migrate;
 mod postgres;
+pub(crate) mod queue;
 mod row;
 mod sqlite;
 pub(crate) mod step;
@@ -18,16 +20,21 @@ pub(crate) mod write;
 
 pub(crate) use claim::ClaimStore;
 pub(crate) use connect::{StoreOptions, Target, connect};
+pub(crate) use enqueue::EnqueueStore;
 pub(crate) use error::{StoreError, StoreErrorKind, in_time};
 pub(crate) use executor::ExecutorStore;
+pub(crate) use queue::QueueStore;
 pub(crate) use step::StepStore;
 pub(crate) use workflow::WorkflowStore;
 pub(crate) use write::WriteStore;
 
 /// Every verb group of a database.
-pub(crate) trait Store: WriteStore + ClaimStore + WorkflowStore + StepStore + ExecutorStore {}
+pub(crate) trait Store:
+    WriteStore + ClaimStore + EnqueueStore + QueueStore + WorkflowStore + StepStore + ExecutorStore
+{
+}
 
-impl<S: WriteStore + ClaimStore + WorkflowStore + StepStore + ExecutorStore> Store for S {}
+impl<S: WriteStore + ClaimStore + EnqueueStore + QueueStore + WorkflowStore + StepStore + ExecutorStore> Store for S {}
 
 pub(crate) type Result<T> = std::result::Result<T, StoreError>;
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{
-    PgArgumentBuffer, PgConnectOptions, PgConnection, PgHasArrayType, PgPool, PgPoolOptions, PgRow, PgTypeInfo,
-    PgValueRef,
+    PgArgumentBuffer, PgConnectOptions, PgConnection, PgHasArrayType, PgListener, PgPool, PgPoolOptions, PgRow,
+    PgTypeInfo, PgValueRef,
 };
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Postgres, Row, SqlSafeStr, SqlStr};
 
@@ -23,6 +23,8 @@ pub(super) struct PostgresStore {
     pub(super) pool: PgPool,
     pub(super) options: PgConnectOptions,
     pub(super) schema: Schema,
+    /// Outside the pool: for transactions.
+    pub(super) apart: tokio::sync::Mutex<Option<PgConnection>>,
 }
 
 /// The schema name, and the statements with it put in.
@@ -92,7 +94,7 @@ impl PostgresStore {
                 .after_connect(|connection, _| Box::pin(make_durable(connection)))
                 .connect_lazy_with(engine_options(options.clone())),
         };
-        let store = Self { pool, options, schema };
+        let store = Self { pool, options, schema, apart: tokio::sync::Mutex::default() };
         store.check_server().await?;
         Ok(store)
     }
@@ -132,6 +134,20 @@ pub(super) async fn connect(options: &PgConnectOptions) -> Result<PgConnection> 
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(StoreError::new(StoreErrorKind::Unavailable, "the database did not answer within 10 seconds")),
     }
+}
+
+/// Opens a session that can listen, for at most ten seconds. The driver wants a pool for that; this one has no other use.
+pub(super) async fn listener(options: &PgConnectOptions) -> Result<(PgListener, PgPool)> {
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .acquire_timeout(Duration::from_secs(10))
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .after_connect(|connection, _| Box::pin(make_durable(connection)))
+        .connect_lazy_with(engine_options(options.clone()));
+    let mut listener = PgListener::connect_with(&pool).await?;
+    listener.eager_reconnect(false);
+    Ok((listener, pool))
 }
 
 /// A server that is starting, or has no connection left, is asked again: many processes may come up at once.

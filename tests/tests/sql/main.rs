@@ -4,12 +4,14 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test says no by a panic")]
 
+mod claims;
 mod connections;
 mod files;
 mod layers;
 mod migrations;
 mod plans;
 mod races;
+mod readme;
 mod refusals;
 mod sqlite;
 mod support;

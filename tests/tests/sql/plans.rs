@@ -176,8 +176,7 @@ async fn the_write_path_goes_by_primary_key_if_large_and_analyzed() {
 }
 
 /// Other statements and the indexes they may read tables by.
-const OTHERS: [(&str, &[(&str, &str)]); 13] = [
-    ("claim/claim_due", &[("workflows", "workflows_pending"), ("workflows", "workflows_pkey")]),
+const OTHERS: [(&str, &[(&str, &str)]); 12] = [
     (
         "claim/release_dead",
         &[
@@ -187,8 +186,8 @@ const OTHERS: [(&str, &[(&str, &str)]); 13] = [
         ],
     ),
     ("claim/release_orphans", &[("workflows", "workflows_running")]),
-    ("claim/inputs", &[("workflow_payloads", "workflow_payloads_pkey")]),
-    ("executor/beat", &[("workflows", "workflows_pending")]),
+    ("workflow/resume", &[("workflows", "workflows_pkey")]),
+    ("workflow/retry", &[("workflows", "workflows_pkey")]),
     ("step/outcomes", &[("workflow_steps", "workflow_steps_pkey")]),
     ("step/attempts", &[("workflow_step_attempts", "workflow_step_attempts_pkey")]),
     ("workflow/cancel", &[("workflows", "workflows_pkey"), ("workflows", "workflows_pkey")]),
@@ -250,49 +249,4 @@ async fn claims_beats_and_reads_go_by_index_even_if_planned_on_empty_tables() {
     for (path, indexes, statement) in &mut prepared {
         goes_by(path, &statement.plan().await, indexes);
     }
-}
-
-/// A pool of the program's own has the server's settings.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claims_go_by_index_with_default_settings_however_much_is_pending() {
-    let (url, mut connection) = tables().await;
-    ended_and_pending(&mut connection, 20_000, many()).await;
-    execute(&mut connection, "ANALYZE").await;
-    let settings = "SET plan_cache_mode = force_generic_plan";
-    let mut claim = Prepared::new(&url, settings, "store/claim/claim_due.postgres.sql").await;
-    let nodes = claim.plan().await;
-    for node in reads(&nodes, "workflows") {
-        assert!(["Index Scan", "Bitmap Heap Scan"].contains(&node.kind.as_str()), "{nodes:#?}");
-    }
-    assert!(nodes.iter().all(|node| node.kind != "Sort"), "{nodes:#?}");
-    let indexes: Vec<_> = nodes.iter().map(|node| node.index.as_str()).filter(|index| !index.is_empty()).collect();
-    assert_eq!(indexes, ["workflows_pending", "workflows_pkey"], "{nodes:#?}");
-}
-
-/// Pages that a claim of ten touches.
-async fn pages_of_a_claim(connection: &mut PgConnection) -> i64 {
-    execute(connection, "INSERT INTO durable.writers (executor_id, writer) VALUES ('me', 0) ON CONFLICT DO NOTHING")
-        .await;
-    execute(connection, &pins(false)).await;
-    let claim = source("store/claim/claim_due.postgres.sql");
-    execute(connection, &format!("PREPARE claim AS {claim}")).await;
-    execute(connection, "BEGIN").await;
-    let sql = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE claim ('me', 0, 1, '{name}', '{1}', 10, 3, false)";
-    let row = sqlx::raw_sql(sql).fetch_one(&mut *connection).await.unwrap();
-    let plan: Value = serde_json::from_str(row.try_get_unchecked(0).unwrap()).unwrap();
-    execute(connection, "ROLLBACK; DEALLOCATE claim").await;
-    assert_eq!(plan[0]["Plan"]["Actual Rows"].as_f64(), Some(10.0), "{plan:#}");
-    let plan = &plan[0]["Plan"];
-    plan["Shared Hit Blocks"].as_i64().unwrap() + plan["Shared Read Blocks"].as_i64().unwrap()
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_does_not_read_what_has_ended() {
-    let (_url, mut few) = tables().await;
-    ended_and_pending(&mut few, 0, 500).await;
-    let (_url, mut much) = tables().await;
-    ended_and_pending(&mut much, 20_000, 500).await;
-    let (few, much) = (pages_of_a_claim(&mut few).await, pages_of_a_claim(&mut much).await);
-    // An index of more rows is a level deeper; a scan would add hundreds of pages.
-    assert!(much <= few + 60, "{few} pages without ended rows, {much} with 20,000");
 }

@@ -16,9 +16,14 @@ const GONE: &str = "is missing: its row in workflow_payloads is gone";
 /// Taking and giving back workflows.
 #[async_trait]
 pub(crate) trait ClaimStore: Send + Sync {
-    /// Claims up to `limit` pending workflows that `wanted` describes, by priority and then order of submission. Raises
+    /// Claims up to `limit` pending workflows that `wanted` describes, after making pending what has fallen due. Raises
     /// each epoch. Atomic; empty if `lease` is lost. After a lost reply, what was claimed is found by
     /// [`release_orphans`](Self::release_orphans).
+    ///
+    /// Within a queue the order is priority (lowest first), due time (`wake_at`, else `created_at`), submission. The room
+    /// is shared among the queues that have work. A queue with limits is locked before what runs is counted, so that no
+    /// two claims count the same room; of one with limits per partition key each key has its own order, and a key
+    /// without room is not read past. A paused queue is passed by.
     async fn claim_due(&self, lease: &Lease, wanted: &Wanted<'_>, limit: i64) -> Result<Vec<ClaimedWorkflow>>;
 
     /// Makes running workflows of `executor_id` pending again, except those in `keep`: a graceful end, or claims
@@ -43,4 +48,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) suspect_from: i32,
     /// Suspects alone, or all others.
     pub(crate) suspects: bool,
+    /// The queues to claim from; `None` for all.
+    pub(crate) queues: Option<&'a [String]>,
+    /// Which of the queues begins: the caller counts its claims.
+    pub(crate) turn: i32,
 }

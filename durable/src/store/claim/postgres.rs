@@ -1,19 +1,17 @@
-//! Postgres: `FOR UPDATE SKIP LOCKED`, so that claimers pass each other by.
+//! Postgres: the function `durable.claim`, one round trip. `FOR UPDATE SKIP LOCKED`, so that claimers pass each other by.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use sqlx::Row;
 
 use super::{ClaimStore, GONE, Wanted};
-use crate::model::{ClaimedWorkflow, StoredInput};
+use crate::model::ClaimedWorkflow;
 use crate::store::postgres::{PostgresStore, payload_of};
 use crate::store::row::input;
 use crate::store::{Lease, Result};
 
 const CLAIM_DUE: &str = include_str!("claim_due.postgres.sql");
-const INPUTS: &str = include_str!("inputs.postgres.sql");
 const RELEASE_ORPHANS: &str = include_str!("release_orphans.postgres.sql");
 const RELEASE_DEAD: &str = include_str!("release_dead.postgres.sql");
 const UNSERVED: &str = include_str!("unserved.postgres.sql");
@@ -30,11 +28,13 @@ impl ClaimStore for PostgresStore {
             .bind(&*lease.executor_id)
             .bind(lease.writer)
             .bind(lease.epoch)
+            .bind(wanted.queues)
             .bind(names)
             .bind(versions)
-            .bind(limit)
+            .bind(i32::try_from(limit).unwrap_or(i32::MAX))
             .bind(wanted.suspect_from)
             .bind(wanted.suspects)
+            .bind(wanted.turn)
             .fetch_all(&self.pool)
             .await?;
         let mut claimed = Vec::with_capacity(rows.len());
@@ -45,21 +45,12 @@ impl ClaimStore for PostgresStore {
                 version: row.try_get("version")?,
                 epoch: row.try_get("epoch")?,
                 seed: row.try_get("seed")?,
-                input: Err(GONE.to_owned()),
+                attempt: row.try_get("attempts")?,
+                input: match row.try_get::<Option<i16>, _>("codec")? {
+                    Some(_) => input(payload_of(row)),
+                    None => Err(GONE.to_owned()),
+                },
             });
-        }
-        if claimed.is_empty() {
-            return Ok(claimed);
-        }
-        let ids: Vec<&str> = claimed.iter().map(|workflow| &*workflow.workflow_id).collect();
-        let mut inputs: HashMap<String, std::result::Result<StoredInput, String>> = HashMap::with_capacity(ids.len());
-        for row in sqlx::query(self.schema.sql(INPUTS)).bind(&ids).fetch_all(&self.pool).await? {
-            inputs.insert(row.try_get("workflow_id")?, input(payload_of(&row)));
-        }
-        for workflow in &mut claimed {
-            if let Some(input) = inputs.remove(&*workflow.workflow_id) {
-                workflow.input = input;
-            }
         }
         Ok(claimed)
     }

@@ -1,18 +1,22 @@
-//! SQLite: one statement, which has the file to itself.
+//! SQLite: an immediate transaction, which has the file to itself.
+
+mod room;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use sqlx::Row;
+use sqlx::{Connection, Row};
 
 use super::{ClaimStore, GONE, Wanted};
 use crate::model::{ClaimedWorkflow, StoredInput};
 use crate::store::row::input;
 use crate::store::sqlite::{SqliteStore, ids_json, now, payload_of, served_json};
 use crate::store::{Lease, Result};
+use room::Claim;
 
-const CLAIM_DUE: &str = include_str!("claim_due.sqlite.sql");
+const DUE: &str = include_str!("due.sqlite.sql");
+const HELD: &str = include_str!("held.sqlite.sql");
 const INPUTS: &str = include_str!("inputs.sqlite.sql");
 const RELEASE_ORPHANS: &str = include_str!("release_orphans.sqlite.sql");
 const RELEASE_DEAD: &str = include_str!("release_dead.sqlite.sql");
@@ -21,28 +25,21 @@ const UNSERVED: &str = include_str!("unserved.sqlite.sql");
 #[async_trait]
 impl ClaimStore for SqliteStore {
     async fn claim_due(&self, lease: &Lease, wanted: &Wanted<'_>, limit: i64) -> Result<Vec<ClaimedWorkflow>> {
-        let rows = sqlx::query(CLAIM_DUE)
-            .bind(&*lease.executor_id)
-            .bind(lease.writer)
-            .bind(lease.epoch)
-            .bind(served_json(wanted.served))
-            .bind(limit)
-            .bind(now())
-            .bind(wanted.suspect_from)
-            .bind(wanted.suspects)
-            .fetch_all(&mut *self.write.take().await?)
-            .await?;
-        let mut claimed = Vec::with_capacity(rows.len());
-        for row in &rows {
-            claimed.push(ClaimedWorkflow {
-                workflow_id: row.try_get::<&str, _>("workflow_id")?.into(),
-                name: row.try_get("name")?,
-                version: row.try_get("version")?,
-                epoch: row.try_get("epoch")?,
-                seed: row.try_get("seed")?,
-                input: Err(GONE.to_owned()),
-            });
+        // Most claims find nothing, and whoever writes waits for nobody who only looks.
+        if !sqlx::query(DUE).bind(now()).fetch_one(&mut *self.reader().await?).await?.try_get::<bool, _>(0)? {
+            return Ok(Vec::new());
         }
+        let mut claimed = {
+            let mut connection = self.write.take().await?;
+            let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
+            let query = sqlx::query(HELD).bind(&*lease.executor_id).bind(lease.writer).bind(lease.epoch);
+            if !query.fetch_one(&mut *tx).await?.try_get::<bool, _>(0)? {
+                return Ok(Vec::new());
+            }
+            let claimed = Claim::new(&mut tx, lease, wanted).take(limit).await?;
+            tx.commit().await?;
+            claimed
+        };
         if claimed.is_empty() {
             return Ok(claimed);
         }
@@ -52,9 +49,7 @@ impl ClaimStore for SqliteStore {
             inputs.insert(row.try_get("workflow_id")?, input(payload_of(&row)));
         }
         for workflow in &mut claimed {
-            if let Some(input) = inputs.remove(&*workflow.workflow_id) {
-                workflow.input = input;
-            }
+            workflow.input = inputs.remove(&*workflow.workflow_id).unwrap_or_else(|| Err(GONE.to_owned()));
         }
         Ok(claimed)
     }

@@ -1,6 +1,7 @@
 -- Heartbeat, sweep and "is anything due" in one statement. The lock list is read, never tried: a lock function in a
 -- WHERE clause takes locks for rows that do not match.
--- $1 executor, $2 lock class, $3 grace, $4 lease, $5 watching (microseconds), $6 names, $7 versions
+-- $1 executor, $2 lock class, $3 grace, $4 lease, $5 watching (microseconds), $6 names, $7 versions,
+-- $8 queues or NULL
 WITH beat AS (
     UPDATE durable.executors SET heartbeat_at = clock_timestamp() WHERE executor_id = $1 AND status = 'alive' RETURNING 1
 ), held AS MATERIALIZED (
@@ -19,7 +20,6 @@ WITH beat AS (
 )
 SELECT EXISTS (SELECT 1 FROM beat) AS alive, clock_timestamp() AS now,
        (SELECT coalesce(sum(interruptions), 0)::int8 FROM durable.writers WHERE executor_id = $1) AS interruptions,
-       EXISTS (SELECT 1 FROM durable.workflows WHERE status = 'pending'
-               AND (name, version) IN (SELECT * FROM unnest($6::text[], $7::int[]))) AS due,
+       look.due, look.due_in,
        d.executor_id, d.name, d.heartbeat_at, d.marked
-FROM (SELECT 1) one LEFT JOIN dead d ON true
+FROM durable.look($6, $7, $8) look LEFT JOIN dead d ON true

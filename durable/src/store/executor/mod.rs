@@ -18,8 +18,8 @@ pub(crate) trait ExecutorStore: Send + Sync {
     /// every process incarnation, so repeating after a lost reply with the same id is safe.
     async fn register(&self, executor_id: &str, name: &str) -> Result<Registration>;
 
-    /// The connection that holds the lock and writes the heartbeat; opened by its own thread.
-    fn liveness(&self, registration: &Registration) -> Box<dyn LivenessConnection>;
+    /// The connection that holds the lock, writes the heartbeat, and listens if it is to; opened by its own thread.
+    fn liveness(&self, registration: &Registration, listen: bool) -> Box<dyn LivenessConnection>;
 
     /// Marks an executor dead and raises its writers' epochs: every statement it sends from then on is empty, and
     /// one in flight has been waited for. Only if its heartbeat is still the judged one. `false` if it is not.
@@ -55,8 +55,33 @@ pub(crate) trait LivenessConnection: Send {
     /// One statement: writes the heartbeat and looks around.
     async fn beat(&mut self, question: &BeatQuestion) -> Result<Beat>;
 
+    /// The part of a beat that looks for work, without the heartbeat.
+    async fn look(&mut self, question: &BeatQuestion) -> Result<Look>;
+
+    /// Resolves when there may be work: another process said so, or the file has changed. Never, where that can't be heard.
+    /// May be dropped at any time. An error means that the session is gone.
+    async fn woken(&mut self) -> Result<Woken>;
+
     /// Gives the lock back, so that others see a graceful end at once.
     async fn release(&mut self);
+}
+
+/// Whether there is work.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Look {
+    /// True if a pending workflow that this process serves exists, or one that has fallen due.
+    pub(crate) due: bool,
+    /// Microseconds until the next falls due, if one will.
+    pub(crate) due_in: Option<i64>,
+}
+
+/// What a session heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// Something is pending in a queue that this process serves.
+    Pending,
+    /// Something may be: look first.
+    Perhaps,
 }
 
 /// What a beat needs to know.
@@ -70,6 +95,8 @@ pub(crate) struct BeatQuestion {
     pub(crate) watching: Duration,
     /// The names and versions this process serves.
     pub(crate) served: Arc<[(&'static str, i32)]>,
+    /// The queues it claims from; `None` for all.
+    pub(crate) queues: Option<Arc<[String]>>,
 }
 
 /// What a beat found.
@@ -81,8 +108,7 @@ pub(crate) struct Beat {
     pub(crate) now: Micros,
     /// Sum of the interruptions of the own lease rows: when it grows, a workflow was taken away.
     pub(crate) interruptions: i64,
-    /// True if a pending workflow that this process serves exists.
-    pub(crate) due: bool,
+    pub(crate) look: Look,
     /// Executors to take over, or ended ones that still own workflows.
     pub(crate) dead: Vec<DeadExecutor>,
 }

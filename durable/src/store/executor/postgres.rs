@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{Connection, Row};
+use sqlx::Row;
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPool};
 
-use super::{Beat, BeatQuestion, DeadExecutor, ExecutorStore, LivenessConnection, Registration};
+use super::{Beat, BeatQuestion, DeadExecutor, ExecutorStore, LivenessConnection, Look, Registration, Woken};
 use crate::model::Micros;
-use crate::store::postgres::{PostgresStore, Schema, Time, connect};
+use crate::store::postgres::{PostgresStore, Schema, Time, listener};
 use crate::store::{Lease, Result, StoreError, StoreErrorKind, WriteStore};
 
 const REGISTER: &str = include_str!("register.postgres.sql");
 const BEAT: &str = include_str!("beat.postgres.sql");
+const LOOK: &str = include_str!("look.postgres.sql");
 const TAKE_OVER: &str = include_str!("take_over.postgres.sql");
 const MARK_RELEASED: &str = include_str!("mark_released.postgres.sql");
 const RETIRE: &str = include_str!("retire.postgres.sql");
@@ -33,7 +34,7 @@ impl ExecutorStore for PostgresStore {
         })
     }
 
-    fn liveness(&self, registration: &Registration) -> Box<dyn LivenessConnection> {
+    fn liveness(&self, registration: &Registration, listen: bool) -> Box<dyn LivenessConnection> {
         Box::new(PostgresLiveness {
             options: self.options.clone(),
             schema: self.schema.clone(),
@@ -41,6 +42,8 @@ impl ExecutorStore for PostgresStore {
             number: registration.number,
             connection: None,
             locked: false,
+            listen,
+            queues: None,
         })
     }
 
@@ -71,8 +74,11 @@ struct PostgresLiveness {
     schema: Schema,
     executor_id: Arc<str>,
     number: i32,
-    connection: Option<PgConnection>,
+    /// Heartbeat, lock and LISTEN share it.
+    connection: Option<(PgListener, PgPool)>,
     locked: bool,
+    listen: bool,
+    queues: Option<Arc<[String]>>,
 }
 
 impl PostgresLiveness {
@@ -80,7 +86,7 @@ impl PostgresLiveness {
     /// the heartbeat goes on, and the lock is tried again with the next.
     async fn lock(&mut self) -> Result<()> {
         let query = sqlx::query("SELECT pg_try_advisory_lock($1, $2)").bind(self.schema.lock_class()).bind(self.number);
-        if let Some(connection) = self.connection.as_mut() {
+        if let Some((connection, _)) = self.connection.as_mut() {
             self.locked = query.fetch_one(connection).await?.try_get(0)?;
         }
         Ok(())
@@ -96,7 +102,12 @@ impl LivenessConnection for PostgresLiveness {
     async fn acquire(&mut self) -> Result<()> {
         self.connection = None;
         self.locked = false;
-        self.connection = Some(connect(&self.options).await?);
+        let (mut listener, pool) = listener(&self.options).await?;
+        // What was said before is found by the beat that follows.
+        if self.listen {
+            listener.listen(&format!("{}.wake", self.schema.name())).await?;
+        }
+        self.connection = Some((listener, pool));
         self.lock().await
     }
 
@@ -106,7 +117,7 @@ impl LivenessConnection for PostgresLiveness {
         }
         let sql = self.schema.sql(BEAT);
         let (names, versions): (Vec<&str>, Vec<i32>) = question.served.iter().copied().unzip();
-        let Some(connection) = self.connection.as_mut() else {
+        let Some((connection, _)) = self.connection.as_mut() else {
             return Err(StoreError::new(StoreErrorKind::Unavailable, "the heartbeat has no connection"));
         };
         let rows = sqlx::query(sql)
@@ -117,14 +128,16 @@ impl LivenessConnection for PostgresLiveness {
             .bind(micros(question.watching))
             .bind(names)
             .bind(versions)
+            .bind(question.queues.as_deref())
             .fetch_all(connection)
             .await?;
+        self.queues.clone_from(&question.queues);
         let mut beat = Beat::default();
         for row in &rows {
             beat.alive = row.try_get("alive")?;
             beat.now = row.try_get::<Time, _>("now")?.0;
             beat.interruptions = row.try_get("interruptions")?;
-            beat.due = row.try_get("due")?;
+            beat.look = Look { due: row.try_get("due")?, due_in: row.try_get("due_in")? };
             if let Some(executor_id) = row.try_get("executor_id")? {
                 beat.dead.push(DeadExecutor {
                     executor_id,
@@ -137,9 +150,38 @@ impl LivenessConnection for PostgresLiveness {
         Ok(beat)
     }
 
+    async fn look(&mut self, question: &BeatQuestion) -> Result<Look> {
+        let sql = self.schema.sql(LOOK);
+        let (names, versions): (Vec<&str>, Vec<i32>) = question.served.iter().copied().unzip();
+        let Some((connection, _)) = self.connection.as_mut() else { return Ok(Look::default()) };
+        let query = sqlx::query(sql).bind(names).bind(versions).bind(question.queues.as_deref());
+        let row = query.fetch_one(connection).await?;
+        Ok(Look { due: row.try_get("due")?, due_in: row.try_get("due_in")? })
+    }
+
+    async fn woken(&mut self) -> Result<Woken> {
+        let Some((listener, _)) = self.connection.as_mut() else { return std::future::pending().await };
+        loop {
+            // `None` is a session that ended; the driver would open another by itself, without our lock.
+            let Some(said) = listener.try_recv().await? else {
+                self.connection = None;
+                return Err(StoreError::new(StoreErrorKind::Unavailable, "the session of the heartbeat ended"));
+            };
+            let queue = said.payload();
+            if queue.is_empty() {
+                return Ok(Woken::Perhaps);
+            }
+            if self.queues.as_deref().is_none_or(|queues| queues.iter().any(|served| served == queue)) {
+                return Ok(Woken::Pending);
+            }
+        }
+    }
+
     async fn release(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            tokio::time::timeout(Duration::from_secs(1), connection.close()).await.ok();
+        if let Some((listener, pool)) = self.connection.take() {
+            drop(listener);
+            // The session ends with it, and the lock with the session.
+            tokio::time::timeout(Duration::from_secs(1), pool.close()).await.ok();
         }
     }
 }

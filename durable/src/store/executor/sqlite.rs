@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::{Connection, Row, SqliteConnection};
 
-use super::{Beat, BeatQuestion, DeadExecutor, ExecutorStore, LivenessConnection, Registration};
+use super::{Beat, BeatQuestion, DeadExecutor, ExecutorStore, LivenessConnection, Look, Registration, Woken};
 use crate::model::Micros;
 use crate::store::sqlite::{Locks, One, SqliteStore, now, served_json};
 use crate::store::{Lease, Result, StoreError, StoreErrorKind, WriteStore};
@@ -18,6 +18,7 @@ const REGISTER: &str = include_str!("register.sqlite.sql");
 const REGISTER_WRITER: &str = include_str!("register_writer.sqlite.sql");
 const BEAT: &str = include_str!("beat.sqlite.sql");
 const LOOK: &str = include_str!("look.sqlite.sql");
+const TOLD: &str = include_str!("told.sqlite.sql");
 const OTHERS: &str = include_str!("others.sqlite.sql");
 const TAKE_OVER: &str = include_str!("take_over.sqlite.sql");
 const VOID: &str = include_str!("void.sqlite.sql");
@@ -25,6 +26,9 @@ const MARK_RELEASED: &str = include_str!("mark_released.sqlite.sql");
 const FORGET: &str = include_str!("forget.sqlite.sql");
 const FORGET_WRITERS: &str = include_str!("forget_writers.sqlite.sql");
 const RETIRE: &str = include_str!("retire.sqlite.sql");
+
+/// How often the file is looked at for changes of others; that reads no page of it.
+const WATCH_EVERY: Duration = Duration::from_millis(20);
 
 const DAY: Micros = 86_400_000_000;
 
@@ -38,12 +42,14 @@ impl ExecutorStore for SqliteStore {
         self.record(executor_id, name).await.map_err(|error| self.explain(error))
     }
 
-    fn liveness(&self, registration: &Registration) -> Box<dyn LivenessConnection> {
+    fn liveness(&self, registration: &Registration, listen: bool) -> Box<dyn LivenessConnection> {
         Box::new(SqliteLiveness {
             connection: self.apart(),
             folder: self.path.as_deref().map(lock_folder),
             executor_id: Arc::clone(&registration.executor_id),
             locks: Arc::clone(&self.locks),
+            listen,
+            seen: None,
         })
     }
 
@@ -145,6 +151,9 @@ struct SqliteLiveness {
     folder: Option<PathBuf>,
     executor_id: Arc<str>,
     locks: Locks,
+    listen: bool,
+    /// The state of the file that was last told of.
+    seen: Option<i64>,
 }
 
 impl SqliteLiveness {
@@ -175,6 +184,15 @@ impl SqliteLiveness {
     }
 }
 
+/// Whether there is work.
+async fn look(connection: &mut SqliteConnection, question: &BeatQuestion) -> Result<Look> {
+    // Names always have a JSON text.
+    let queues = question.queues.as_deref().map(|queues| serde_json::to_string(queues).unwrap_or_default());
+    let query = sqlx::query(LOOK).bind(served_json(&question.served)).bind(queues).bind(now());
+    let row = query.fetch_one(connection).await?;
+    Ok(Look { due: row.try_get("due")?, due_in: row.try_get("due_in")? })
+}
+
 #[async_trait]
 impl LivenessConnection for SqliteLiveness {
     async fn acquire(&mut self) -> Result<()> {
@@ -186,15 +204,36 @@ impl LivenessConnection for SqliteLiveness {
         let mut connection = self.connection.take().await?;
         let alive =
             sqlx::query(BEAT).bind(&*self.executor_id).bind(now()).execute(&mut *connection).await?.rows_affected() > 0;
-        let query = sqlx::query(LOOK).bind(&*self.executor_id).bind(served_json(&question.served));
-        let row = query.fetch_one(&mut *connection).await?;
+        let row = sqlx::query(TOLD).bind(&*self.executor_id).fetch_one(&mut *connection).await?;
         Ok(Beat {
             alive,
             now: now(),
             interruptions: row.try_get("interruptions")?,
-            due: row.try_get("due")?,
+            look: look(&mut connection, question).await?,
             dead: self.dead(&mut connection, question).await?,
         })
+    }
+
+    async fn look(&mut self, question: &BeatQuestion) -> Result<Look> {
+        look(&mut *self.connection.take().await?, question).await
+    }
+
+    async fn woken(&mut self) -> Result<Woken> {
+        // In memory everybody who could change it is here, and tells.
+        if !self.listen || self.folder.is_none() {
+            return std::future::pending().await;
+        }
+        loop {
+            let version = {
+                let mut connection = self.connection.take().await?;
+                let row = sqlx::query("PRAGMA data_version").fetch_one(&mut *connection).await?;
+                row.try_get::<i64, _>(0)?
+            };
+            if self.seen.replace(version).is_some_and(|seen| seen != version) {
+                return Ok(Woken::Perhaps);
+            }
+            tokio::time::sleep(WATCH_EVERY).await;
+        }
     }
 
     async fn release(&mut self) {

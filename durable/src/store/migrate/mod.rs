@@ -23,6 +23,7 @@ pub(crate) const POSTGRES: &[Migration] = &[
         name: "steps_in_order",
         sql: include_str!("../../../migrations/postgres/0002_steps_in_order.sql"),
     },
+    Migration { version: 3, name: "queues", sql: include_str!("../../../migrations/postgres/0003_queues.sql") },
 ];
 
 /// SQLite.
@@ -33,6 +34,7 @@ pub(crate) const SQLITE: &[Migration] = &[
         name: "steps_in_order",
         sql: include_str!("../../../migrations/sqlite/0002_steps_in_order.sql"),
     },
+    Migration { version: 3, name: "queues", sql: include_str!("../../../migrations/sqlite/0003_queues.sql") },
 ];
 
 impl Migration {

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::Lease;
 use super::Result;
 use crate::codec::Outcome;
-use crate::model::{Micros, StoredInput, WorkflowState};
+use crate::model::{Micros, StoredInput, WorkflowState, WorkflowStatus};
 
 /// Reads and changes of single workflows, from any process.
 #[async_trait]
@@ -38,7 +39,45 @@ pub(crate) trait WorkflowStore: Send + Sync {
 
     /// Gives a cancelled, failed, dead or blocked workflow a new attempt: pending, counts at zero, epoch raised, its
     /// result removed, the error outcomes that nothing followed set aside. Atomic, and idempotent by `write_id`.
+    /// Its dedup key must be free, its prerequisites count no more.
     async fn resume(&self, id: &str, write_id: i64) -> Result<ResumeAnswer>;
+
+    /// Ends a workflow attempt that failed: the workflow waits for `delay` and begins the next, with the epoch raised and
+    /// the error outcomes that nothing followed set aside. Fenced by `lease` and epoch. Atomic, and idempotent by its
+    /// write id.
+    async fn retry(&self, lease: &Lease, retry: &Retry<'_>) -> Result<RetryAnswer>;
+
+    /// Ids of up to `limit` workflows that stopped, in the order of ids, behind `after`.
+    async fn stopped(&self, which: &Stopped, after: &str, limit: i64) -> Result<Vec<String>>;
+}
+
+/// The end of a workflow attempt that failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Retry<'a> {
+    pub(crate) workflow_id: &'a str,
+    pub(crate) epoch: i32,
+    /// Microseconds from now.
+    pub(crate) delay: i64,
+    pub(crate) error_message: &'a str,
+    pub(crate) write_id: i64,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub(crate) enum RetryAnswer {
+    /// It waits for its next attempt.
+    Waiting,
+    /// It is not ours any more; its row, if there is one.
+    Fenced(Option<Box<WorkflowState>>),
+}
+
+/// Which workflows that stopped; every condition that is given must hold.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stopped {
+    pub(crate) statuses: Vec<WorkflowStatus>,
+    pub(crate) name: Option<String>,
+    pub(crate) queue: Option<String>,
+    pub(crate) tag: Option<String>,
 }
 
 /// What became of a cancel.
@@ -64,6 +103,8 @@ pub(crate) enum ResumeAnswer {
     Resumed,
     /// It is in a status that can't be resumed.
     Refused(Box<WorkflowState>),
+    /// An unfinished run has its dedup key by now.
+    Duplicate,
     /// There is no such workflow.
     Missing,
 }

@@ -1,22 +1,25 @@
-//! Postgres: single statements, and one transaction for a resume.
+//! Postgres: single statements; a resume and a retry are transactions on a connection of their own.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Row};
 
-use super::{CancelAnswer, ResumeAnswer, WorkflowStore};
+use super::{CancelAnswer, ResumeAnswer, Retry, RetryAnswer, Stopped, WorkflowStore};
 use crate::codec::Outcome;
 use crate::model::{ResumeKeys, StoredInput, WorkflowState, WorkflowStatus, set_aside};
-use crate::store::Result;
 use crate::store::postgres::{PostgresStore, Time, payload_of, result_of, workflow_state};
+use crate::store::{Lease, Result, StoreError};
 
 const WORKFLOW: &str = include_str!("workflow.postgres.sql");
 const PAYLOAD: &str = include_str!("payload.postgres.sql");
 const UNSETTLED: &str = include_str!("unsettled.postgres.sql");
 const TAKEN_AWAY: &str = include_str!("taken_away.postgres.sql");
 const CANCEL: &str = include_str!("cancel.postgres.sql");
+const RETRY: &str = include_str!("retry.postgres.sql");
+const STOPPED: &str = include_str!("stopped.postgres.sql");
 const RESUME_LOCK: &str = include_str!("resume_lock.postgres.sql");
 const RESUME: &str = include_str!("resume.postgres.sql");
 const RESUME_KEYS: &str = include_str!("resume_keys.postgres.sql");
@@ -72,15 +75,19 @@ impl WorkflowStore for PostgresStore {
     }
 
     async fn resume(&self, id: &str, write_id: i64) -> Result<ResumeAnswer> {
-        // A connection of its own: the transaction must not be left open in a pool by a caller that gave up.
-        let mut connection = self.connection().await?;
+        let mut slot = self.apart.lock().await;
+        let mut connection = self.take_apart(&mut slot).await?;
         let mut tx = connection.begin().await?;
         sqlx::query(self.schema.sql(RESUME_LOCK)).bind(id).execute(&mut *tx).await?;
-        let changed =
-            sqlx::query(self.schema.sql(RESUME)).bind(id).bind(write_id).execute(&mut *tx).await?.rows_affected();
+        let changed = match sqlx::query(self.schema.sql(RESUME)).bind(id).bind(write_id).execute(&mut *tx).await {
+            Ok(done) => done.rows_affected(),
+            // The one unique index that a resume can run into is that of dedup keys.
+            Err(error) if StoreError::is_conflict(&error) => return Ok(ResumeAnswer::Duplicate),
+            Err(error) => return Err(error.into()),
+        };
         if changed == 0 {
             tx.rollback().await?;
-            connection.close().await.ok();
+            *slot = Some(connection);
             return Ok(match self.workflow(id).await? {
                 None => ResumeAnswer::Missing,
                 Some(state) if state.write_id == write_id && state.status == WorkflowStatus::Pending => {
@@ -89,6 +96,65 @@ impl WorkflowStore for PostgresStore {
                 Some(state) => ResumeAnswer::Refused(Box::new(state)),
             });
         }
+        self.begin_attempt(&mut tx, id).await?;
+        tx.commit().await?;
+        *slot = Some(connection);
+        Ok(ResumeAnswer::Resumed)
+    }
+
+    async fn retry(&self, lease: &Lease, retry: &Retry<'_>) -> Result<RetryAnswer> {
+        let mut slot = self.apart.lock().await;
+        let mut connection = self.take_apart(&mut slot).await?;
+        let mut tx = connection.begin().await?;
+        let query = sqlx::query(self.schema.sql(RETRY))
+            .bind(retry.workflow_id)
+            .bind(retry.epoch)
+            .bind(retry.delay)
+            .bind(retry.error_message)
+            .bind(retry.write_id)
+            .bind(&*lease.executor_id)
+            .bind(lease.writer)
+            .bind(lease.epoch);
+        if query.execute(&mut *tx).await?.rows_affected() == 0 {
+            tx.rollback().await?;
+            *slot = Some(connection);
+            return Ok(match self.workflow(retry.workflow_id).await? {
+                Some(state) if state.write_id == retry.write_id => RetryAnswer::Waiting,
+                state => RetryAnswer::Fenced(state.map(Box::new)),
+            });
+        }
+        self.begin_attempt(&mut tx, retry.workflow_id).await?;
+        tx.commit().await?;
+        *slot = Some(connection);
+        Ok(RetryAnswer::Waiting)
+    }
+
+    async fn stopped(&self, which: &Stopped, after: &str, limit: i64) -> Result<Vec<String>> {
+        let statuses: Vec<&str> = which.statuses.iter().map(|status| status.as_str()).collect();
+        let query = sqlx::query(self.schema.sql(STOPPED))
+            .bind(statuses)
+            .bind(which.name.as_deref())
+            .bind(which.queue.as_deref())
+            .bind(which.tag.as_deref())
+            .bind(after)
+            .bind(limit);
+        let rows = query.fetch_all(&self.pool).await?;
+        rows.iter().map(|row| Ok(row.try_get("workflow_id")?)).collect()
+    }
+}
+
+impl PostgresStore {
+    /// The connection for transactions, which is put back when all went well: one that a caller who gave up left inside
+    /// a transaction is closed, and never seen again.
+    async fn take_apart(&self, slot: &mut Option<PgConnection>) -> Result<PgConnection> {
+        match slot.take() {
+            Some(connection) => Ok(connection),
+            None => self.connection().await,
+        }
+    }
+
+    /// What a new workflow attempt sets aside, in the transaction that began it.
+    async fn begin_attempt(&self, tx: &mut PgConnection, id: &str) -> Result<()> {
         let mut keys = Vec::new();
         for row in sqlx::query(self.schema.sql(RESUME_KEYS)).bind(id).fetch_all(&mut *tx).await? {
             keys.push(ResumeKeys {
@@ -105,8 +171,6 @@ impl WorkflowStore for PostgresStore {
             query.execute(&mut *tx).await?;
         }
         sqlx::query(self.schema.sql(RESUME_RESULT)).bind(id).execute(&mut *tx).await?;
-        tx.commit().await?;
-        connection.close().await.ok();
-        Ok(ResumeAnswer::Resumed)
+        Ok(())
     }
 }

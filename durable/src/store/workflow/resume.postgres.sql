@@ -1,5 +1,6 @@
 -- Second: a new workflow attempt, by workflows_pkey. $1 id, $2 write id
 UPDATE durable.workflows
-SET status = 'pending', reason = NULL, executor_id = NULL, epoch = epoch + 1, attempts = 0, recoveries = 0,
-    error_message = NULL, completed_at = NULL, write_id = $2, updated_at = clock_timestamp()
+SET status = 'pending', reason = NULL, executor_id = NULL, epoch = epoch + 1, attempts = 0, recoveries = 0, wake_at = NULL,
+    awaiting = 0, queue = coalesce(queue, 'default'), error_message = NULL, completed_at = NULL, write_id = $2,
+    updated_at = clock_timestamp()
 WHERE workflow_id = $1 AND status IN ('cancelled', 'failed', 'dead', 'blocked')

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use sqlx::{Connection, Row};
+use sqlx::{Connection, Row, SqliteConnection};
 
-use super::{CancelAnswer, ResumeAnswer, WorkflowStore};
+use super::{CancelAnswer, ResumeAnswer, Retry, RetryAnswer, Stopped, WorkflowStore};
 use crate::codec::Outcome;
 use crate::model::{ResumeKeys, StoredInput, WorkflowState, WorkflowStatus, set_aside};
-use crate::store::Result;
 use crate::store::sqlite::{SqliteStore, ids_json, now, payload_of, result_of, workflow_state};
+use crate::store::{Lease, Result, StoreError};
 
 const WORKFLOW: &str = include_str!("workflow.sqlite.sql");
 const PAYLOAD: &str = include_str!("payload.sqlite.sql");
@@ -18,6 +18,8 @@ const UNSETTLED: &str = include_str!("unsettled.sqlite.sql");
 const TAKEN_AWAY: &str = include_str!("taken_away.sqlite.sql");
 const CANCEL: &str = include_str!("cancel.sqlite.sql");
 const INTERRUPT: &str = include_str!("interrupt.sqlite.sql");
+const RETRY: &str = include_str!("retry.sqlite.sql");
+const STOPPED: &str = include_str!("stopped.sqlite.sql");
 const RESUME: &str = include_str!("resume.sqlite.sql");
 const RESUME_KEYS: &str = include_str!("resume_keys.sqlite.sql");
 const RESUME_ASIDE: &str = include_str!("resume_aside.sqlite.sql");
@@ -81,7 +83,12 @@ impl WorkflowStore for SqliteStore {
     async fn resume(&self, id: &str, write_id: i64) -> Result<ResumeAnswer> {
         let mut connection = self.write.take().await?;
         let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-        let changed = sqlx::query(RESUME).bind(id).bind(write_id).bind(now()).execute(&mut *tx).await?.rows_affected();
+        let changed = match sqlx::query(RESUME).bind(id).bind(write_id).bind(now()).execute(&mut *tx).await {
+            Ok(done) => done.rows_affected(),
+            // The one unique index that a resume can run into is that of dedup keys.
+            Err(error) if StoreError::is_conflict(&error) => return Ok(ResumeAnswer::Duplicate),
+            Err(error) => return Err(error.into()),
+        };
         if changed == 0 {
             drop(tx);
             drop(connection);
@@ -93,20 +100,66 @@ impl WorkflowStore for SqliteStore {
                 Some(state) => ResumeAnswer::Refused(Box::new(state)),
             });
         }
-        let mut keys = Vec::new();
-        for row in sqlx::query(RESUME_KEYS).bind(id).fetch_all(&mut *tx).await? {
-            keys.push(ResumeKeys {
-                branch: row.try_get("branch")?,
-                step_index: row.try_get("step_index")?,
-                is_error: row.try_get::<&str, _>("status")? == "error",
-            });
-        }
-        for key in set_aside(&keys) {
-            sqlx::query(RESUME_ASIDE).bind(id).bind(&key.branch).bind(key.step_index).execute(&mut *tx).await?;
-            sqlx::query(RESUME_REMOVE).bind(id).bind(&key.branch).bind(key.step_index).execute(&mut *tx).await?;
-        }
-        sqlx::query(RESUME_RESULT).bind(id).execute(&mut *tx).await?;
+        begin_attempt(&mut tx, id).await?;
         tx.commit().await?;
         Ok(ResumeAnswer::Resumed)
     }
+
+    async fn retry(&self, lease: &Lease, retry: &Retry<'_>) -> Result<RetryAnswer> {
+        let mut connection = self.write.take().await?;
+        let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
+        let query = sqlx::query(RETRY)
+            .bind(retry.workflow_id)
+            .bind(retry.epoch)
+            .bind(retry.delay)
+            .bind(retry.error_message)
+            .bind(retry.write_id)
+            .bind(&*lease.executor_id)
+            .bind(lease.writer)
+            .bind(lease.epoch)
+            .bind(now());
+        if query.execute(&mut *tx).await?.rows_affected() == 0 {
+            drop(tx);
+            drop(connection);
+            return Ok(match self.workflow(retry.workflow_id).await? {
+                Some(state) if state.write_id == retry.write_id => RetryAnswer::Waiting,
+                state => RetryAnswer::Fenced(state.map(Box::new)),
+            });
+        }
+        begin_attempt(&mut tx, retry.workflow_id).await?;
+        tx.commit().await?;
+        Ok(RetryAnswer::Waiting)
+    }
+
+    async fn stopped(&self, which: &Stopped, after: &str, limit: i64) -> Result<Vec<String>> {
+        let statuses: Vec<&str> = which.statuses.iter().map(|status| status.as_str()).collect();
+        // Words always have a JSON text.
+        let query = sqlx::query(STOPPED)
+            .bind(serde_json::to_string(&statuses).unwrap_or_default())
+            .bind(which.name.as_deref())
+            .bind(which.queue.as_deref())
+            .bind(which.tag.as_deref())
+            .bind(after)
+            .bind(limit);
+        let rows = query.fetch_all(&mut *self.reader().await?).await?;
+        rows.iter().map(|row| Ok(row.try_get("workflow_id")?)).collect()
+    }
+}
+
+/// What a new workflow attempt sets aside, in the transaction that began it.
+async fn begin_attempt(tx: &mut SqliteConnection, id: &str) -> Result<()> {
+    let mut keys = Vec::new();
+    for row in sqlx::query(RESUME_KEYS).bind(id).fetch_all(&mut *tx).await? {
+        keys.push(ResumeKeys {
+            branch: row.try_get("branch")?,
+            step_index: row.try_get("step_index")?,
+            is_error: row.try_get::<&str, _>("status")? == "error",
+        });
+    }
+    for key in set_aside(&keys) {
+        sqlx::query(RESUME_ASIDE).bind(id).bind(&key.branch).bind(key.step_index).execute(&mut *tx).await?;
+        sqlx::query(RESUME_REMOVE).bind(id).bind(&key.branch).bind(key.step_index).execute(&mut *tx).await?;
+    }
+    sqlx::query(RESUME_RESULT).bind(id).execute(tx).await?;
+    Ok(())
 }

@@ -1,23 +1,32 @@
 -- Records a batch: starts, then step outcomes, progress and ends. Reaches `workflows` by its primary key alone.
 -- A status predicate outside the CASE would let a partial index serve, 130 times slower on a table that grew.
--- $1-$4 lease; $5-$13 starts; $14-$32 steps; $33-$43 attempts; $44-$53 ends: one array per column.
+-- A start that is to run here is left out if its queue is limited or paused: then it is claimed like all other work.
+-- $1-$4 lease; $5-$13 and $54 starts; $14-$32 steps; $33-$43 attempts; $44-$53 ends: one array per column.
 -- A column that has its usual value in every row comes as an empty array, which pads with NULL.
 WITH lease AS MATERIALIZED (
     SELECT 1 FROM durable.writers WHERE executor_id = $1 AND writer = $2 AND epoch = $3 AND interruptions = $4 FOR SHARE
+), open_default AS MATERIALIZED (
+    SELECT NOT limited AS free FROM durable.queues WHERE name = 'default'
 ), input AS (
     INSERT INTO durable.workflow_payloads (workflow_id, part, codec, payload, payload_bytes)
     SELECT u.id, 'input', u.codec, u.payload, u.bytes
-    FROM (SELECT unnest($5::text[]) AS id, unnest($11::int2[]) AS codec, unnest($12::json[]) AS payload,
-                 unnest($13::bytea[]) AS bytes) u
+    FROM (SELECT unnest($5::text[]) AS id, unnest($8::bool[]) AS here, unnest($11::int2[]) AS codec, unnest($12::json[]) AS payload,
+                 unnest($13::bytea[]) AS bytes, unnest($54::text[]) AS queue) u
     WHERE EXISTS (SELECT 1 FROM lease)
+      AND CASE WHEN NOT u.here THEN true WHEN u.queue IS NULL THEN (SELECT free FROM open_default)
+          ELSE (SELECT NOT q.limited FROM durable.queues q WHERE q.name = u.queue) END
     ON CONFLICT (workflow_id, part) DO NOTHING
 ), start AS (
-    INSERT INTO durable.workflows (workflow_id, name, version, status, executor_id, epoch, attempts, seed, write_id, started_at)
-    SELECT u.id, u.name, u.version, CASE WHEN u.here THEN 'running' ELSE 'pending' END, CASE WHEN u.here THEN $1 END,
+    INSERT INTO durable.workflows (workflow_id, name, version, status, queue, executor_id, epoch, attempts, seed, write_id, started_at)
+    SELECT u.id, u.name, u.version, CASE WHEN u.here THEN 'running' ELSE 'pending' END, coalesce(u.queue, 'default'),
+           CASE WHEN u.here THEN $1 END,
            u.here::int, u.here::int, u.seed, u.write_id, CASE WHEN u.here THEN clock_timestamp() END
     FROM (SELECT unnest($5::text[]) AS id, unnest($6::text[]) AS name, unnest($7::int[]) AS version,
-                 unnest($8::bool[]) AS here, unnest($9::int8[]) AS seed, unnest($10::int8[]) AS write_id) u
+                 unnest($8::bool[]) AS here, unnest($9::int8[]) AS seed, unnest($10::int8[]) AS write_id,
+                 unnest($54::text[]) AS queue) u
     WHERE EXISTS (SELECT 1 FROM lease)
+      AND CASE WHEN NOT u.here THEN true WHEN u.queue IS NULL THEN (SELECT free FROM open_default)
+          ELSE (SELECT NOT q.limited FROM durable.queues q WHERE q.name = u.queue) END
     ON CONFLICT (workflow_id) DO NOTHING RETURNING 1
 ), step AS (
     INSERT INTO durable.workflow_steps (workflow_id, branch, step_index, seq, kind, step_name, status, codec, error_encoding,

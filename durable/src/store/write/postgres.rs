@@ -281,5 +281,6 @@ fn batch_arguments(lease: &Lease, ops: &[Op]) -> std::result::Result<PgArguments
     unusual!(settles, r => r.result.as_ref().and_then(|o| outcome_columns(o).2));
     column!(settles, r => r.result.as_ref().and_then(|o| payload_columns(o.payload()).0));
     unusual!(settles, r => r.result.as_ref().and_then(|o| payload_columns(o.payload()).1));
+    unusual!(starts, r => r.queue.as_deref());
     Ok(a)
 }

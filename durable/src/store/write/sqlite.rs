@@ -120,8 +120,8 @@ impl SqliteWriter {
     async fn write_kinds(&self, connection: &mut SqliteConnection, kinds: &Kinds<'_>, tolerate: bool) -> Result<Tally> {
         let (lease, texts) = (&self.lease, &self.texts);
         let step = if tolerate { &texts.tolerant_step } else { &texts.step };
-        let starts = write(connection, lease, &texts.start, 6, &kinds.starts, add_start).await?;
-        write(connection, lease, &texts.input, 4, &kinds.starts, add_input).await?;
+        let starts = write(connection, lease, &texts.start, 7, &kinds.starts, add_start).await?;
+        write(connection, lease, &texts.input, 5, &kinds.starts, add_input).await?;
         let steps = write(connection, lease, step, 19, &kinds.steps, add_step).await?;
         let attempts = write(connection, lease, &texts.attempt, 11, &kinds.attempts, add_attempt).await?;
         write(connection, lease, &texts.result, 6, &kinds.settles, add_result).await?;
@@ -228,11 +228,13 @@ fn add_start(a: &mut SqliteArguments, row: &StartOp) -> Added {
     a.add(row.version)?;
     a.add(i32::from(row.run_here))?;
     a.add(row.seed)?;
-    a.add(row.write_id)
+    a.add(row.write_id)?;
+    a.add(row.queue.clone())
 }
 
 fn add_input(a: &mut SqliteArguments, row: &StartOp) -> Added {
     a.add(Arc::clone(&row.workflow_id))?;
+    a.add(row.write_id)?;
     a.add(row.input.codec)?;
     add_payload(a, Some(&row.input))
 }

@@ -13,11 +13,13 @@ use sqlx::{Connection, PgConnection, Row, SqliteConnection};
 use crate::support::{connect, endless, eventually, execute, quick, runtime, sum_of};
 
 /// Texts of released migrations never change: databases that have them would differ from new ones.
-const RELEASED: [(&str, i32, &str, &str); 4] = [
+const RELEASED: [(&str, i32, &str, &str); 6] = [
     ("postgres", 1, "init", "ef75ae27dd756d71"),
     ("postgres", 2, "steps_in_order", "4fa894872d78fc80"),
+    ("postgres", 3, "queues", "eaffc2a55732d615"),
     ("sqlite", 1, "init", "37ca0a350a9c3b3d"),
     ("sqlite", 2, "steps_in_order", "5ad2202121524de0"),
+    ("sqlite", 3, "queues", "4a54e17909318b5d"),
 ];
 
 /// Everything that the schema is made of, in words.
