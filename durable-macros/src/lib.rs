@@ -13,6 +13,7 @@ mod errors;
 mod function;
 mod library;
 mod refuse;
+mod retry;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -91,10 +92,12 @@ pub fn step(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// | `name = "daily digest"` | The name under which runs are stored and found again. | the function's name |
 /// | `version = 2` | From 0 to 4294967295. A run stays with the version that it was started with; name and version are unique in a program. | 1 |
 /// | `type = Digest` | The name of the type, where something else already has the function's. | the function's name |
+/// | `queue = "mail"` | The queue of runs that are started without one; it exists from the program's start on. | `default` |
+/// | `retry`, `retry(..)` | Runs a failed run again, as a new workflow attempt: recorded steps stay, and the step whose error ended it runs again. Options as for a step, without `when`; a `durable::Failure::permanent` ends it at once. After the last attempt it is `dead`. | one attempt, then `failed` |
 /// | `codec = "json"` | How arguments and outcome are stored: `"json"`, or `"bincode"` with the library's feature `bincode`. | `"json"` |
 /// | `crate = "path"` | Where the library is, for crates that have it under another name. | `"::durable"` |
 ///
-/// `queue`, `schedule` and `timezone` are words of a later version and are refused until then.
+/// `schedule` and `timezone` are words of a later version and are refused until then.
 ///
 /// # Refused
 ///

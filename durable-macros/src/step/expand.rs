@@ -16,9 +16,9 @@ use syn::spanned::Spanned;
 use syn::{Attribute, Meta, ReceiverKind, Type};
 
 use super::lower::Step;
-use super::retry::Retry;
 use crate::duration;
 use crate::function::{self, Function};
+use crate::retry::Retry;
 
 /// The step's tokens.
 pub(crate) fn expand(step: &Step) -> TokenStream {
@@ -88,17 +88,6 @@ fn definition(step: &Step) -> TokenStream {
 }
 
 fn policy(retry: &Retry, output: &Type, library: &impl ToTokens) -> (TokenStream, TokenStream) {
-    let Retry { max_attempts, factor, jitter, .. } = retry;
-    let (initial, max) = (duration::expr(retry.initial), duration::expr(retry.max));
-    let policy = quote! {
-        #library::__private::RetryPolicy {
-            max_attempts: #max_attempts,
-            initial: #initial,
-            factor: #factor,
-            max: #max,
-            jitter: #jitter,
-        }
-    };
     let when = retry.when.as_ref().map_or_else(
         || quote!(::core::option::Option::None),
         |path| {
@@ -115,7 +104,7 @@ fn policy(retry: &Retry, output: &Type, library: &impl ToTokens) -> (TokenStream
             }
         },
     );
-    (policy, when)
+    (retry.expr(library), when)
 }
 
 /// The hash of the arguments, taken before they move into the body.

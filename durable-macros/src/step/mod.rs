@@ -6,7 +6,6 @@
 mod expand;
 mod lower;
 mod parse;
-mod retry;
 
 use proc_macro2::TokenStream;
 use syn::Result;

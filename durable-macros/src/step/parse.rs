@@ -5,12 +5,12 @@ use std::time::Duration;
 use proc_macro2::TokenStream;
 use syn::{Error, Result};
 
-use super::retry::Retry;
 use crate::attribute::{Arguments, Entry};
 use crate::duration;
 use crate::errors::Errors;
 use crate::function::Function;
 use crate::library::{Codec, Library};
+use crate::retry::Retry;
 
 const KNOWN: &[&str] = &["name", "retry", "timeout", "codec", "crate"];
 

@@ -109,6 +109,14 @@ fn implementation(workflow: &Workflow) -> TokenStream {
         Codec::Bincode => quote!(Bincode),
     };
     let outcome = library.outcome_codec(output, options.codec);
+    let queue = options
+        .queue
+        .iter()
+        .map(|queue| quote!(const QUEUE: ::core::option::Option<&'static str> = ::core::option::Option::Some(#queue);));
+    let retry = options.retry.iter().map(|retry| {
+        let policy = retry.expr(library);
+        quote!(const RETRY: #library::__private::RetryPolicy = #policy;)
+    });
     quote! {
         // A long list of arguments is told of once, at the user's function.
         #[allow(clippy::too_many_arguments)]
@@ -128,6 +136,8 @@ fn implementation(workflow: &Workflow) -> TokenStream {
         impl #library::Workflow for #ty {
             const NAME: &'static str = #name;
             const VERSION: u32 = #version;
+            #(#queue)*
+            #(#retry)*
             type Input = #input;
             type Output = #output;
 

@@ -7,8 +7,9 @@ use crate::attribute::{Arguments, Entry};
 use crate::errors::Errors;
 use crate::function::Function;
 use crate::library::{Codec, Library};
+use crate::retry::Retry;
 
-const KNOWN: &[&str] = &["name", "version", "type", "codec", "crate"];
+const KNOWN: &[&str] = &["name", "version", "type", "queue", "retry", "codec", "crate"];
 
 /// A workflow as parsed.
 pub(crate) struct Parsed {
@@ -26,6 +27,10 @@ pub(crate) struct Options {
     pub(crate) version: u32,
     /// `type = Digest`.
     pub(crate) ty: Option<Ident>,
+    /// `queue = ".."`.
+    pub(crate) queue: Option<String>,
+    /// `retry` or `retry(..)`.
+    pub(crate) retry: Option<Retry>,
     /// `codec = ".."`.
     pub(crate) codec: Codec,
     /// `crate = ".."`.
@@ -34,7 +39,15 @@ pub(crate) struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { name: None, version: 1, ty: None, codec: Codec::default(), library: Library::default() }
+        Self {
+            name: None,
+            version: 1,
+            ty: None,
+            queue: None,
+            retry: None,
+            codec: Codec::default(),
+            library: Library::default(),
+        }
     }
 }
 
@@ -44,7 +57,9 @@ pub(crate) fn parse(attribute: TokenStream, item: TokenStream) -> Result<Parsed>
     let arguments = errors.keep(syn::parse2::<Arguments>(attribute)).unwrap_or_default();
     let mut options = Options::default();
     for entry in arguments.distinct(&mut errors) {
-        errors.keep(options.set(&entry));
+        if let Err(error) = options.set(entry, &mut errors) {
+            errors.add(error);
+        }
     }
     match Function::of(item, "workflow") {
         Ok(function) => Ok(Parsed { function, options, errors }),
@@ -53,16 +68,27 @@ pub(crate) fn parse(attribute: TokenStream, item: TokenStream) -> Result<Parsed>
 }
 
 impl Options {
-    fn set(&mut self, entry: &Entry) -> Result<()> {
+    fn set(&mut self, entry: Entry, errors: &mut Errors) -> Result<()> {
         match entry.key.to_string().as_str() {
             "name" => self.name = Some(entry.name()?),
             "version" => self.version = entry.whole()?,
             "type" => self.ty = Some(entry.ident()?),
-            "codec" => self.codec = Codec::parse(entry)?,
-            "crate" => self.library = Library::parse(entry)?,
-            "queue" | "schedule" | "timezone" => return Err(entry.not_yet()),
+            "codec" => self.codec = Codec::parse(&entry)?,
+            "crate" => self.library = Library::parse(&entry)?,
+            "queue" => self.queue = Some(queue(&entry)?),
+            "retry" => self.retry = Some(Retry::parse_of_workflow(entry, errors)?),
+            "schedule" | "timezone" => return Err(entry.not_yet()),
             _ => return Err(entry.unknown("`#[workflow]`", KNOWN)),
         }
         Ok(())
     }
+}
+
+/// The name of a queue is checked as the library checks it, but here and now.
+fn queue(entry: &Entry) -> Result<String> {
+    let name = entry.name()?;
+    if name.len() > 512 || name.chars().any(char::is_control) {
+        return Err(syn::Error::new(entry.value_span(), "the name of a queue is 1 to 512 bytes of printable text"));
+    }
+    Ok(name)
 }

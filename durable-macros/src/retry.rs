@@ -1,11 +1,12 @@
-//! `retry(..)`: how often and how fast a failed step is tried again.
+//! `retry(..)`: how often and how fast a failed step or workflow is tried again.
 //!
 //! Guarantees a policy that can be followed: at least one attempt, pauses that do not shrink. The pauses themselves
 //! are made by the library.
 
 use std::time::Duration;
 
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote};
 use syn::{Error, Path, Result};
 
 use crate::attribute::Entry;
@@ -13,6 +14,9 @@ use crate::duration;
 use crate::errors::Errors;
 
 const KNOWN: &[&str] = &["max_attempts", "initial", "factor", "max", "jitter", "when"];
+
+/// `when` looks at the error of one call.
+const KNOWN_TO_WORKFLOWS: &[&str] = &["max_attempts", "initial", "factor", "max", "jitter"];
 
 /// The policy, defaults filled in.
 pub(crate) struct Retry {
@@ -44,11 +48,24 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// `retry` or `retry(..)`.
+    /// `retry` or `retry(..)` on a workflow.
+    pub(crate) fn parse_of_workflow(entry: Entry, errors: &mut Errors) -> Result<Self> {
+        Self::parse_known(entry, KNOWN_TO_WORKFLOWS, errors)
+    }
+
+    /// `retry` or `retry(..)` on a step.
     pub(crate) fn parse(entry: Entry, errors: &mut Errors) -> Result<Self> {
+        Self::parse_known(entry, KNOWN, errors)
+    }
+
+    fn parse_known(entry: Entry, known: &[&str], errors: &mut Errors) -> Result<Self> {
         let mut retry = Self::default();
         let mut initial_at = entry.span();
         for entry in entry.list()?.distinct(errors) {
+            if !known.iter().any(|known| entry.key == known) {
+                errors.add(entry.unknown("`retry`", known));
+                continue;
+            }
             if entry.key == "initial" {
                 initial_at = entry.value_span();
             }
@@ -73,6 +90,21 @@ impl Retry {
             _ => return Err(entry.unknown("`retry`", KNOWN)),
         }
         Ok(())
+    }
+
+    /// The policy as the library's.
+    pub(crate) fn expr(&self, library: &impl ToTokens) -> TokenStream {
+        let Self { max_attempts, factor, jitter, .. } = self;
+        let (initial, max) = (duration::expr(self.initial), duration::expr(self.max));
+        quote! {
+            #library::__private::RetryPolicy {
+                max_attempts: #max_attempts,
+                initial: #initial,
+                factor: #factor,
+                max: #max,
+                jitter: #jitter,
+            }
+        }
     }
 
     fn check(&self, initial_at: Span) -> Result<()> {
