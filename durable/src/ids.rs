@@ -36,6 +36,15 @@ pub(crate) fn check_workflow_id(id: &str) -> Result<(), Error> {
     ))
 }
 
+/// Checks a name or key that is stored and compared: queue, dedup key, partition key, tag.
+///
+/// # Errors
+/// [`ErrorKind::InvalidOption`] as for ids.
+pub(crate) fn check_key(what: &str, key: &str) -> Result<(), Error> {
+    check_workflow_id(key)
+        .map_err(|error| Error::new(ErrorKind::InvalidOption, error.to_string().replacen("workflow id", what, 1)))
+}
+
 /// Where a durable call stands in its workflow: branch and index. With the workflow id it is the primary key of
 /// its checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

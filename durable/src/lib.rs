@@ -34,6 +34,8 @@
 //! # What is where
 //! - Start and end: [`init`], [`recover`], [`shutdown`], [`Builder`], [`Runtime`].
 //! - Runs: `my_workflow::start(..)` gives a [`Start`], which gives a [`WorkflowHandle`]; [`handle`] reaches one again.
+//! - Queues: [`Start`] has the options of a run, [`start_many`] many in one commit; [`QueueLimits`], [`Client`],
+//!   [`Requeue`].
 //! - In a workflow: [`join!`], [`try_join!`], [`map`], [`now`], [`uuid()`], [`random`], [`workflow_id`].
 //! - In a step: [`idempotency_key`], [`cancelled`], [`state`].
 //! - Errors: [`Error`] of the library's calls, [`Failure`] as what a recorded error comes back.
@@ -61,10 +63,10 @@ mod writer;
 
 pub use durable_macros::{step, workflow};
 
-pub use client::{Start, WorkflowHandle, handle, state};
+pub use client::{Client, Enqueue, OnDuplicate, Requeue, RunId, Start, WorkflowHandle, handle, start_many, state};
 pub use error::{Error, ErrorKind, Failure, FailureKind};
 pub use event::Event;
-pub use model::WorkflowStatus;
+pub use model::{QueueInfo, QueueLimits, WorkflowStatus};
 pub use registry::Workflow;
 pub use runtime::{Builder, Recovered, Runtime, Unserved, init, recover, shutdown};
 pub use workflow::{

@@ -13,8 +13,9 @@ use serde::de::DeserializeOwned;
 
 use crate::codec::{Codec, Outcome, OutcomeCodec};
 use crate::error::{Error, ErrorKind, Failure, FailureKind};
-use crate::model::StoredInput;
-use crate::workflow::Limits;
+use crate::ids::check_key;
+use crate::model::{DEFAULT_QUEUE, StoredInput};
+use crate::workflow::{Limits, RetryPolicy};
 
 /// A workflow as a type; implemented by `#[workflow]`.
 pub trait Workflow: Sized + Send + Sync + 'static {
@@ -22,6 +23,10 @@ pub trait Workflow: Sized + Send + Sync + 'static {
     const NAME: &'static str;
     /// The version of the code; runs go on with the version they began with.
     const VERSION: u32;
+    /// The queue of runs that are started without one; `default` if `None`.
+    const QUEUE: Option<&'static str> = None;
+    /// How often and when a run that failed is tried again; never unless set.
+    const RETRY: RetryPolicy = RetryPolicy::NONE;
     /// The arguments, one field each.
     type Input: Serialize + DeserializeOwned + Send + Sync + 'static;
     /// What the body returns.
@@ -46,6 +51,9 @@ pub struct WorkflowEntry {
     pub(crate) version: u32,
     file: &'static str,
     line: u32,
+    queue: Option<&'static str>,
+    /// How often a failed run is tried again.
+    pub(crate) retry: RetryPolicy,
     pub(crate) begin: fn(StoredInput, Limits) -> Result<BodyFuture, String>,
 }
 
@@ -55,7 +63,7 @@ impl WorkflowEntry {
     /// The entry of `W`, defined at this place.
     #[must_use]
     pub const fn new<W: Workflow>(file: &'static str, line: u32) -> Self {
-        Self { name: W::NAME, version: W::VERSION, file, line, begin: begin::<W> }
+        Self { name: W::NAME, version: W::VERSION, file, line, queue: W::QUEUE, retry: W::RETRY, begin: begin::<W> }
     }
 }
 
@@ -99,6 +107,8 @@ pub(crate) struct Registry {
     entries: HashMap<(&'static str, i32), &'static WorkflowEntry>,
     /// What claims ask for.
     pub(crate) served: Arc<[(&'static str, i32)]>,
+    /// Names, versions and queues.
+    pub(crate) workflows: Vec<(&'static str, i32, Arc<str>)>,
 }
 
 impl Registry {
@@ -120,7 +130,13 @@ impl Registry {
         }
         let mut served: Vec<_> = entries.keys().copied().collect();
         served.sort_unstable();
-        Ok(Self { entries, served: served.into() })
+        let mut workflows = Vec::with_capacity(served.len());
+        for key in &served {
+            let queue = entries[key].queue.unwrap_or(DEFAULT_QUEUE);
+            check_key(&format!("queue of workflow `{}`", key.0), queue)?;
+            workflows.push((key.0, key.1, queue.into()));
+        }
+        Ok(Self { entries, served: served.into(), workflows })
     }
 
     pub(crate) fn get(&self, name: &str, version: i32) -> Option<&'static WorkflowEntry> {

@@ -6,9 +6,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::engine_at;
-use super::handle::WorkflowHandle;
+use super::handle::{LastError, WorkflowHandle};
 use super::start::{nested, record};
 use crate::error::{Error, Failure, FailureKind};
+use crate::model::DEFAULT_QUEUE;
 use crate::registry::Workflow;
 use crate::workflow::{Scope, StopReason, misuse, scope};
 
@@ -46,13 +47,15 @@ async fn run<W: Workflow>(input: W::Input, site: &Location<'_>) -> Result<W::Out
     let id: Arc<str> = uuid::Uuid::now_v7().to_string().into();
     // Before the start, so that the end is heard without a question to the database.
     let ending = engine.endings.wait(&id);
-    if let Err(error) = record::<W>(&engine, &id, &input).await {
+    // Every queue that a workflow of this program names was made when the runtime began.
+    let queue = W::QUEUE.filter(|queue| *queue != DEFAULT_QUEUE).map(Into::into);
+    if let Err(error) = record::<W>(&engine, &id, queue, &input).await {
         drop(ending);
         engine.endings.tidy(&id);
         return Err(error);
     }
     drop(input);
-    WorkflowHandle::<W>::new(engine, id).result_from(Some(ending)).await
+    WorkflowHandle::<W>::new(Arc::clone(&engine.hub), id).result_from(Some(ending), LastError::IsResult).await
 }
 
 /// An error of the library's as the workflow's own.

@@ -9,18 +9,19 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::engine;
+use super::requeue::{missing, resumed};
 use crate::codec::Outcome;
 use crate::error::{Error, ErrorKind};
-use crate::executor::{Ending, Engine};
+use crate::executor::{Ending, Hub};
 use crate::model::{WorkflowState, WorkflowStatus};
 use crate::registry::Workflow;
-use crate::store::workflow::{CancelAnswer, ResumeAnswer};
+use crate::store::workflow::CancelAnswer;
 use crate::store::{Result as StoreResult, Store};
 use crate::workflow::StopReason;
 
 /// A run of the workflow `W`. Cheap to make: it holds the id, and asks the database when it is asked.
 pub struct WorkflowHandle<W: Workflow> {
-    engine: Arc<Engine>,
+    hub: Arc<Hub>,
     id: Arc<str>,
     workflow: PhantomData<fn() -> W>,
 }
@@ -32,12 +33,12 @@ pub struct WorkflowHandle<W: Workflow> {
 #[track_caller]
 #[must_use]
 pub fn handle<W: Workflow>(id: impl Into<String>) -> WorkflowHandle<W> {
-    WorkflowHandle::new(engine("`durable::handle()`"), id.into().into())
+    WorkflowHandle::new(Arc::clone(&engine("`durable::handle()`").hub), id.into().into())
 }
 
 impl<W: Workflow> Clone for WorkflowHandle<W> {
     fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.engine), Arc::clone(&self.id))
+        Self::new(Arc::clone(&self.hub), Arc::clone(&self.id))
     }
 }
 
@@ -48,8 +49,8 @@ impl<W: Workflow> fmt::Debug for WorkflowHandle<W> {
 }
 
 impl<W: Workflow> WorkflowHandle<W> {
-    pub(crate) fn new(engine: Arc<Engine>, id: Arc<str>) -> Self {
-        Self { engine, id, workflow: PhantomData }
+    pub(crate) fn new(hub: Arc<Hub>, id: Arc<str>) -> Self {
+        Self { hub, id, workflow: PhantomData }
     }
 
     /// The workflow's id.
@@ -77,33 +78,41 @@ impl<W: Workflow> WorkflowHandle<W> {
     /// # Cancel safety
     /// Cancel safe: it only waits.
     pub async fn result(&self) -> Result<W::Output, Error> {
-        self.result_from(None).await
+        self.result_from(None, LastError::IsDead).await
     }
 
     /// Waits for the end; `told` was registered before the start, so that nothing has to be asked.
-    pub(super) async fn result_from(&self, told: Option<oneshot::Receiver<Ending>>) -> Result<W::Output, Error> {
+    pub(super) async fn result_from(
+        &self,
+        told: Option<oneshot::Receiver<Ending>>,
+        last_error: LastError,
+    ) -> Result<W::Output, Error> {
         let mut ask = told.is_none();
         let _tidy = Tidy(self);
-        let mut told = told.unwrap_or_else(|| self.engine.endings.wait(&self.id));
+        let mut told = told.unwrap_or_else(|| self.hub.endings.wait(&self.id));
         loop {
             // Where it runs here its end is told, and the database need not be asked.
-            if ask && !self.engine.runs_here(&self.id) {
+            if ask && !self.hub.runs_here(&self.id) {
                 let state = self.state().await?;
                 if state.status.is_settled() {
-                    return self.read(&state).await;
+                    return self.read(&state, last_error).await;
                 }
             }
             // The end elsewhere is looked for by the engine, once for all who wait.
             ask = match tokio::time::timeout(Duration::from_secs(1), &mut told).await {
-                Ok(Ok(Ending { outcome: Some(outcome), .. })) => return self.decode(&outcome),
+                Ok(Ok(Ending { outcome: Some(outcome), status }))
+                    if status != WorkflowStatus::Dead || last_error == LastError::IsResult =>
+                {
+                    return self.decode(&outcome);
+                }
                 // Told without an outcome, or by nobody: the row says more.
                 Ok(_) => {
-                    told = self.engine.endings.wait(&self.id);
+                    told = self.hub.endings.wait(&self.id);
                     true
                 }
                 Err(_) => false,
             };
-            if self.engine.is_closing() {
+            if self.hub.is_closing() {
                 return Err(Error::new(
                     ErrorKind::ShuttingDown,
                     format!(
@@ -125,8 +134,8 @@ impl<W: Workflow> WorkflowHandle<W> {
         let answer = self.ask(move |store, id| async move { store.cancel(&id, "cancelled", write_id).await }).await?;
         match answer {
             CancelAnswer::Cancelled { epoch, at } => {
-                if !self.engine.cancel_here(&self.id, epoch, at) {
-                    self.engine.endings.tell(&self.id, &Ending { status: WorkflowStatus::Cancelled, outcome: None });
+                if !self.hub.cancel_here(&self.id, epoch, at) {
+                    self.hub.endings.tell(&self.id, &Ending { status: WorkflowStatus::Cancelled, outcome: None });
                 }
                 Ok(())
             }
@@ -143,63 +152,37 @@ impl<W: Workflow> WorkflowHandle<W> {
     ///
     /// # Errors
     /// [`ErrorKind::AlreadyEnded`] if it is done, and [`ErrorKind::Unsupported`] if it is not stopped at all;
-    /// [`ErrorKind::NotFound`] if there is no such run.
+    /// [`ErrorKind::NotFound`] if there is no such run, [`ErrorKind::Duplicate`] if another unfinished run has its dedup
+    /// key by now.
     pub async fn resume(&self) -> Result<(), Error> {
         let write_id = fastrand::i64(..);
         // Looked at before: once it is pending, the run that is found may be that of the new attempt.
-        let former = self.engine.run_of(&self.id);
+        let former = self.hub.run_of(&self.id);
         let answer = self.ask(move |store, id| async move { store.resume(&id, write_id).await }).await?;
-        match answer {
-            ResumeAnswer::Resumed => {
-                // A body in its grace belongs to the attempt before.
-                if let Some(former) = former {
-                    former.stop.request(StopReason::Fenced);
-                }
-                self.engine.wake();
-                Ok(())
-            }
-            ResumeAnswer::Refused(state) => {
-                let kind = if state.status.has_ended() { ErrorKind::AlreadyEnded } else { ErrorKind::Unsupported };
-                Err(Error::new(kind, format!("workflow `{}` can't be resumed: it is {}", self.id, state.status)))
-            }
-            ResumeAnswer::Missing => Err(self.missing()),
+        resumed(&self.id, answer)?;
+        // A body in its grace belongs to the attempt before.
+        if let Some(former) = former {
+            former.stop.request(StopReason::Fenced);
         }
+        self.hub.wake("");
+        Ok(())
     }
 
-    /// Runs a change in an engine task, which a caller that gives up can't leave half-way, and repeats it with the
-    /// same write id while the database is away.
+    /// A change of this run.
     async fn ask<T, F, Fut>(&self, question: F) -> Result<T, Error>
     where
         T: Send + 'static,
-        F: Fn(Arc<dyn Store>, Arc<str>) -> Fut + Send + 'static,
+        F: Fn(Arc<dyn Store>, Arc<str>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = StoreResult<T>> + Send + 'static,
     {
-        let (store, id, patience) =
-            (Arc::clone(&self.engine.store), Arc::clone(&self.id), self.engine.settings.start_timeout);
-        let task = tokio::spawn(async move {
-            let give_up_at = tokio::time::Instant::now() + patience;
-            let mut pause = Duration::from_millis(20);
-            loop {
-                match question(Arc::clone(&store), Arc::clone(&id)).await {
-                    Err(error) if error.is_unanswered() && tokio::time::Instant::now() < give_up_at => {
-                        tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
-                        pause = (pause * 2).min(Duration::from_secs(1));
-                    }
-                    answer => break answer,
-                }
-            }
-        });
-        match task.await {
-            Ok(answer) => answer.map_err(Error::from),
-            Err(error) => Err(Error::new(ErrorKind::ShuttingDown, "the runtime ended before the database answered")
-                .with_source(error)),
-        }
+        let (store, id) = (Arc::clone(&self.hub.store), Arc::clone(&self.id));
+        self.hub.change(move || question(Arc::clone(&store), Arc::clone(&id))).await
     }
 
     async fn state(&self) -> Result<WorkflowState, Error> {
         let mut tries = 0;
         loop {
-            match self.engine.store.workflow(&self.id).await {
+            match self.hub.store.workflow(&self.id).await {
                 Ok(Some(state)) if state.name == W::NAME => return Ok(state),
                 Ok(Some(state)) => {
                     return Err(Error::new(
@@ -218,18 +201,25 @@ impl<W: Workflow> WorkflowHandle<W> {
         }
     }
 
-    async fn read(&self, state: &WorkflowState) -> Result<W::Output, Error> {
+    async fn read(&self, state: &WorkflowState, last_error: LastError) -> Result<W::Output, Error> {
         let id = &self.id;
         let why = state.error_message.clone().or_else(|| state.reason.clone()).unwrap_or_default();
         match state.status {
             WorkflowStatus::Cancelled => {
                 Err(Error::new(ErrorKind::Cancelled, format!("workflow `{id}` was cancelled: {why}")))
             }
-            WorkflowStatus::Dead => Err(Error::new(ErrorKind::Dead, format!("workflow `{id}` is dead: {why}"))),
+            WorkflowStatus::Dead => {
+                if last_error == LastError::IsResult
+                    && let Some(outcome) = self.hub.store.result(id).await.map_err(Error::from)?
+                {
+                    return self.decode(&outcome);
+                }
+                Err(Error::new(ErrorKind::Dead, format!("workflow `{id}` is dead: {why}")))
+            }
             WorkflowStatus::Blocked => {
                 Err(Error::new(ErrorKind::Blocked, format!("workflow `{id}` is blocked: {why}")))
             }
-            _ => match self.engine.store.result(id).await.map_err(Error::from)? {
+            _ => match self.hub.store.result(id).await.map_err(Error::from)? {
                 Some(outcome) => self.decode(&outcome),
                 None => Err(Error::new(
                     ErrorKind::Undecodable,
@@ -256,8 +246,17 @@ impl<W: Workflow> WorkflowHandle<W> {
     }
 
     fn missing(&self) -> Error {
-        Error::new(ErrorKind::NotFound, format!("there is no workflow with the id `{}`", self.id))
+        missing(&self.id)
     }
+}
+
+/// What the error of the last attempt is to whoever waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum LastError {
+    /// The reason of a dead letter.
+    IsDead,
+    /// What the workflow returned, as for a plain call of a function.
+    IsResult,
 }
 
 /// Takes a waiter that gave up off the list.
@@ -266,6 +265,6 @@ struct Tidy<'a, W: Workflow>(&'a WorkflowHandle<W>);
 impl<W: Workflow> Drop for Tidy<'_, W> {
     fn drop(&mut self) {
         // Dropped after the receiver, which is closed by now.
-        self.0.engine.endings.tidy(&self.0.id);
+        self.0.hub.endings.tidy(&self.0.id);
     }
 }

@@ -1,21 +1,31 @@
-//! The client's side: start a workflow, reach it again, look at it, cancel it, resume it.
+//! The client's side: start a workflow, reach it again, look at it, cancel it, resume it; name queues and limit them.
 //!
 //! Layer: above the executor, below the runtime.
 
 mod call;
 mod handle;
+mod many;
+mod options;
+mod outside;
+mod queue;
+mod requeue;
 mod start;
+mod state;
 
 pub use call::call;
 pub use handle::{WorkflowHandle, handle};
+pub use many::start_many;
+pub use options::{OnDuplicate, RunId};
+pub use outside::{Client, Enqueue};
+pub use requeue::Requeue;
 pub use start::Start;
+pub use state::state;
 
-use std::any::{Any, TypeId};
 use std::panic::Location;
 use std::sync::Arc;
 
 use crate::executor::{Engine, current};
-use crate::workflow::{Scope, misuse, scope};
+use crate::workflow::misuse;
 
 /// The current runtime, or the panic that names the way out.
 #[track_caller]
@@ -31,39 +41,6 @@ fn engine_at(what: &str, site: &Location<'_>) -> Arc<Engine> {
             &format!("{what} needs a runtime"),
             site,
             "call `durable::init().await` first, or run the code unrecorded with `durable::plain(async { .. })`",
-        ),
-    }
-}
-
-/// A value that `Builder::state` put there, by type.
-///
-/// ```
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-/// let runtime = durable::Builder::new().url("sqlite::memory:").state(String::from("hello")).build().await?;
-/// let greeting = runtime.enter(async { durable::state::<String>() }).await;
-/// assert_eq!(*greeting, "hello");
-/// # runtime.shutdown().await;
-/// # Ok::<_, durable::Error>(())
-/// # }).unwrap();
-/// ```
-///
-/// # Panics
-/// If no value of this type was given to the runtime, or there is no runtime.
-#[track_caller]
-#[must_use]
-pub fn state<T: Any + Send + Sync>() -> Arc<T> {
-    let held = match scope() {
-        Some(Scope::Body { context, .. } | Scope::Step { context, .. }) => {
-            context.services.state.get(&TypeId::of::<T>()).cloned()
-        }
-        _ => engine("`durable::state()`").services.state.get(&TypeId::of::<T>()).cloned(),
-    };
-    match held.and_then(|value| value.downcast::<T>().ok()) {
-        Some(value) => value,
-        None => misuse(
-            &format!("no state of the type `{}`", std::any::type_name::<T>()),
-            Location::caller(),
-            "give it to the runtime with `Builder::state(value)`",
         ),
     }
 }

@@ -28,6 +28,12 @@ pub enum ErrorKind {
     InvalidId,
     /// An input or outcome can't be stored: too large, too deep, a non-finite float, or it does not read back.
     InvalidPayload,
+    /// An option of a start or a limit of a queue can't be followed.
+    InvalidOption,
+    /// Nobody has named the queue.
+    UnknownQueue,
+    /// An unfinished run has the dedup key.
+    Duplicate,
     /// The id belongs to a workflow of another name, version or input.
     AlreadyExists,
     /// No workflow has this id.

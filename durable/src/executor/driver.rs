@@ -12,23 +12,22 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 
 use super::current;
-use super::endings::Ending;
 use super::engine::{Engine, Run};
 use super::identity::Identity;
+use super::settle::{again, retry, settle};
 use crate::clock::since_boot;
-use crate::codec::{Codec, Outcome};
+use crate::codec::Outcome;
 use crate::crash::crash_point;
-use crate::error::{Failure, FailureKind};
+use crate::error::Failure;
 use crate::event::Event;
-use crate::model::{Op, SettleOp, StoredInput, WorkflowStatus};
+use crate::model::StoredInput;
 use crate::registry::{BodyFuture, WorkflowEntry};
 use crate::replay::History;
 use crate::workflow::{Branch, Context, ContextParts, Scope, StopReason, discard, in_scope, words};
-use crate::writer::{Pending, Verdict};
 
 /// A workflow to run.
 pub(super) struct Job {
@@ -36,24 +35,28 @@ pub(super) struct Job {
     pub(super) entry: &'static WorkflowEntry,
     pub(super) epoch: i32,
     pub(super) seed: i64,
+    /// The workflow attempt, from 1.
+    pub(super) attempt: i32,
+    /// Whether it comes from a claim, not from its own start.
+    pub(super) claimed: bool,
     /// Or why there is none.
     pub(super) input: Result<StoredInput, String>,
     pub(super) history: History,
-    /// True if it comes from a claim and not from its own start.
+    /// True if it ran before, here or elsewhere.
     pub(super) recovered: bool,
     pub(super) identity: Arc<Identity>,
     pub(super) slot: OwnedSemaphorePermit,
 }
 
 /// How the body came to its end.
-enum End {
+pub(super) enum End {
     Returned(Result<Outcome, Failure>),
     Stopped(StopReason),
 }
 
 /// Runs a workflow to its end, or to where it stops running here.
 pub(super) async fn drive(engine: Arc<Engine>, job: Job) {
-    let Job { workflow_id, entry, epoch, seed, input, history, recovered, identity, slot } = job;
+    let Job { workflow_id, entry, epoch, seed, attempt, claimed, input, history, recovered, identity, slot } = job;
     let recorded_steps = history.len();
     let parts =
         ContextParts { workflow_id, name: entry.name, epoch, seed, services: Arc::clone(&engine.services), history };
@@ -97,14 +100,17 @@ pub(super) async fn drive(engine: Arc<Engine>, job: Job) {
         Err(why) => End::Stopped(StopReason::Blocked(format!("{why}, then resume the workflow"))),
     };
     crash_point("before-settle");
-    let ending = settle(&engine, &run, end).await;
+    let ending = match again(entry, attempt, &end) {
+        Some((delay, why)) => retry(&engine, &run, delay, &why).await,
+        None => settle(&engine, &run, end, entry.retry.max_attempts > 1).await,
+    };
     engine.running.remove(&run);
     engine.services.emit(&Event::Ended { workflow_id: &context.workflow_id, name: entry.name, status: ending.status });
     if ending.status.is_settled() {
         engine.endings.tell(&context.workflow_id, &ending);
     }
     drop(slot);
-    engine.slot_is_free();
+    engine.slot_is_free(claimed);
 }
 
 struct Driver {
@@ -248,73 +254,5 @@ impl Future for Driver {
             }
             return Poll::Pending;
         }
-    }
-}
-
-/// Records the end, if it is ours to record.
-async fn settle(engine: &Arc<Engine>, run: &Arc<Run>, end: End) -> Ending {
-    let context = &run.context;
-    let quiet = |status| Ending { status, outcome: None };
-    let mut op = match end {
-        End::Stopped(StopReason::Cancelled) => return quiet(WorkflowStatus::Cancelled),
-        End::Stopped(StopReason::Shutdown) => return quiet(WorkflowStatus::Pending),
-        End::Stopped(StopReason::Fenced) => return quiet(WorkflowStatus::Running),
-        End::Stopped(StopReason::Blocked(why)) => {
-            tracing::error!(workflow_id = &*context.workflow_id, name = context.name, why, "workflow is blocked");
-            settle_op(context, WorkflowStatus::Blocked, None, Some(why))
-        }
-        End::Stopped(StopReason::Failed(failure)) | End::Returned(Err(failure)) => failed(context, &failure),
-        End::Returned(Ok(outcome @ Outcome::Done(_))) => settle_op(context, WorkflowStatus::Done, Some(outcome), None),
-        End::Returned(Ok(outcome)) => {
-            let message = match &outcome {
-                Outcome::Error { message, .. } => Some(message.clone()),
-                Outcome::Done(_) => None,
-            };
-            settle_op(context, WorkflowStatus::Failed, Some(outcome), message)
-        }
-    };
-    loop {
-        let (status, result) = (op.status, op.result.clone());
-        let (reply, verdict) = oneshot::channel();
-        let pending = Pending { op: Op::Settle(op), on_fence: None, reply, give_up_at: None };
-        if let Some(lead) = run.identity.writer(&context.workflow_id).submit(pending) {
-            lead.await;
-        }
-        match verdict.await {
-            Ok(Verdict::Written) => return Ending { status, outcome: result },
-            Ok(Verdict::Refused(error)) => {
-                let failure = Failure::permanent(format!(
-                    "the result of workflow `{}` was refused: {}",
-                    context.name,
-                    error.again()
-                ));
-                op = failed(context, &failure.with_kind(FailureKind::Payload));
-            }
-            Ok(Verdict::Fenced(Some(row))) if row.status == WorkflowStatus::Cancelled && row.epoch == context.epoch => {
-                return quiet(WorkflowStatus::Cancelled);
-            }
-            Ok(_) => return quiet(WorkflowStatus::Running),
-            // The writer is gone with its executor.
-            Err(_) => {
-                return quiet(if engine.is_closing() { WorkflowStatus::Pending } else { WorkflowStatus::Running });
-            }
-        }
-    }
-}
-
-fn failed(context: &Context, failure: &Failure) -> SettleOp {
-    settle_op(context, WorkflowStatus::Failed, Some(Outcome::failure(failure)), Some(failure.chain()))
-}
-
-fn settle_op(context: &Context, status: WorkflowStatus, result: Option<Outcome>, message: Option<String>) -> SettleOp {
-    debug_assert!(result.as_ref().is_none_or(|outcome| Codec::from_id(outcome.payload().codec).is_some()));
-    SettleOp {
-        workflow_id: Arc::clone(&context.workflow_id),
-        epoch: context.epoch,
-        status,
-        reason: (status == WorkflowStatus::Blocked).then(|| "blocked".to_owned()),
-        error_message: message.map(|message| message.replace('\0', "\u{fffd}")),
-        result,
-        write_id: fastrand::i64(..),
     }
 }

@@ -1,37 +1,37 @@
 //! The engine: what one runtime holds while it lives. Layer: executor.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::watch as channel;
 use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
 
-use super::endings::Endings;
+use super::hub::Hub;
 use super::identity::Identity;
 use super::liveness::Roster;
 use super::settings::Settings;
 use super::supervisor::{Tally, supervise};
-use super::watch::watch;
 use crate::clock::{DatabaseClock, since_boot};
 use crate::error::Error;
-use crate::model::Micros;
+use crate::model::{DEFAULT_QUEUE, Micros};
 use crate::registry::Registry;
 use crate::store::Store;
 use crate::workflow::{Context, EventHook, Services, StateMap, StopReason, install_hook};
 
+/// How long a queue that was found limited is not tried again.
+const LIMITED_FOR: Duration = Duration::from_secs(10);
+
 /// What one runtime holds while it lives.
 pub(crate) struct Engine {
-    pub(crate) settings: Settings,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) hub: Arc<Hub>,
     pub(crate) registry: Registry,
     pub(crate) services: Arc<Services>,
-    pub(crate) endings: Arc<Endings>,
     pub(super) running: Arc<Running>,
     pub(super) slots: Arc<Semaphore>,
-    pub(super) handle: Handle,
     /// Wakes the supervisor: room or work may be there.
     pub(super) wake: Notify,
     pub(super) tally: Mutex<Tally>,
@@ -41,11 +41,23 @@ pub(crate) struct Engine {
     pub(super) backlog: AtomicBool,
     /// Whether others may be taken over yet.
     pub(super) sweeping: AtomicBool,
+    /// Queues that were found limited or paused, and when to find out again.
+    limited: Mutex<HashMap<Arc<str>, Instant>>,
+    /// Counts the claims: which queue begins.
+    pub(super) turn: AtomicI32,
     identity: RwLock<Arc<Identity>>,
-    closing: AtomicBool,
     pub(super) closed: Notify,
     /// True once nothing is left to do.
     ended: channel::Sender<bool>,
+}
+
+/// Store, settings and waiters are the hub's.
+impl Deref for Engine {
+    type Target = Hub;
+
+    fn deref(&self) -> &Hub {
+        &self.hub
+    }
 }
 
 /// A workflow that runs here.
@@ -140,30 +152,29 @@ impl Engine {
     ) -> Result<Arc<Self>, Error> {
         install_hook();
         let running = Arc::new(Running::default());
+        declare(&*store, &settings, &registry).await?;
         let identity = Identity::register(&store, &settings, &registry, roster(&running)).await?;
         let clock = DatabaseClock::new(identity.first_reading);
         let services = Arc::new(Services { clock, hook, state, limits: settings.limits });
         let engine = Arc::new(Self {
             slots: Arc::new(Semaphore::new(settings.max_running.min(Semaphore::MAX_PERMITS))),
-            settings,
-            store,
+            hub: Hub::new(settings, store),
             registry,
             services,
-            endings: Arc::default(),
             running,
-            handle: Handle::current(),
             wake: Notify::new(),
             tally: Mutex::default(),
             processed: channel::channel(0).0,
             backlog: AtomicBool::new(false),
             sweeping: AtomicBool::new(false),
+            limited: Mutex::default(),
+            turn: AtomicI32::new(0),
             identity: RwLock::new(identity),
-            closing: AtomicBool::new(false),
             closed: Notify::new(),
             ended: channel::channel(false).0,
         });
+        engine.hub.serve(&engine);
         tokio::spawn(supervise(Arc::downgrade(&engine)));
-        tokio::spawn(watch(Arc::downgrade(&engine), Arc::clone(&engine.endings), engine.settings.poll));
         Ok(engine)
     }
 
@@ -200,21 +211,42 @@ impl Engine {
         }
     }
 
-    /// True once it ends.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::SeqCst)
-    }
-
-    /// A slot is free: the supervisor looks for work if some was left.
-    pub(super) fn slot_is_free(&self) {
-        if self.backlog.load(Ordering::SeqCst) {
+    /// A slot is free: the supervisor looks for work if some was left, or if a limit or an end may have held some back.
+    pub(super) fn slot_is_free(&self, claimed: bool) {
+        if claimed || self.backlog.load(Ordering::SeqCst) || self.has_links() {
             self.wake();
         }
     }
 
-    /// True if the workflow runs in this process, which is then told of its end.
-    pub(crate) fn runs_here(&self, id: &str) -> bool {
-        self.running.stop_of(id).is_some()
+    /// True if a workflow of this queue may begin here in the commit that records it: nothing is known to be before it.
+    /// Whether the queue is limited is for that commit to say.
+    pub(crate) fn may_begin(&self, queue: &str) -> bool {
+        !self.backlog.load(Ordering::SeqCst) && self.serves(queue) && !self.is_limited(queue)
+    }
+
+    fn is_limited(&self, queue: &str) -> bool {
+        let mut limited = lock(&self.limited);
+        match limited.get(queue) {
+            Some(until) if *until > Instant::now() => true,
+            Some(_) => {
+                limited.remove(queue);
+                false
+            }
+            None => false,
+        }
+    }
+
+    pub(super) fn note_limited(&self, queue: &str) {
+        lock(&self.limited).insert(queue.into(), Instant::now() + LIMITED_FOR);
+    }
+
+    fn serves(&self, queue: &str) -> bool {
+        self.settings.queues.as_deref().is_none_or(|served| served.iter().any(|name| name == queue))
+    }
+
+    /// Makes the supervisor look for work at a moment.
+    pub(super) fn wake_at(&self, at: Instant) {
+        self.identity().liveness.due_by(at);
     }
 
     /// The run of a workflow in this process.
@@ -243,7 +275,7 @@ impl Engine {
     /// In a task of its own: whoever gives up waiting leaves nothing half-way, and everybody who asks waits for its end.
     pub(crate) async fn shutdown(self: &Arc<Self>) {
         let mut ended = self.ended.subscribe();
-        if !self.closing.swap(true, Ordering::SeqCst) {
+        if !self.hub.close() {
             let engine = Arc::clone(self);
             self.handle.spawn(async move {
                 let _told = Told(&engine);
@@ -277,7 +309,9 @@ impl Engine {
         let identity = self.identity();
         let goodbye = async {
             self.store.release_orphans(&identity.executor_id, &[]).await?;
-            self.store.retire(&identity.executor_id).await
+            self.store.retire(&identity.executor_id).await?;
+            // Others go on with it at once.
+            self.store.wake(&[String::new()]).await
         };
         match tokio::time::timeout(Duration::from_secs(5), goodbye).await {
             Ok(Ok(())) => {}
@@ -291,7 +325,7 @@ impl Engine {
 
     /// Ends at once, as a crash would, but with every task and connection gone.
     pub(crate) fn abandon(&self) {
-        self.closing.store(true, Ordering::SeqCst);
+        self.hub.close();
         for run in self.running.all() {
             run.context.stop.request(StopReason::Fenced);
         }
@@ -311,6 +345,19 @@ impl Drop for Told<'_> {
     fn drop(&mut self) {
         self.0.ended.send_replace(true);
     }
+}
+
+/// The queues that the program names, and what it has.
+async fn declare(store: &dyn Store, settings: &Settings, registry: &Registry) -> Result<(), Error> {
+    for (name, limits) in &settings.declared {
+        store.set_queue(name, Some(limits)).await?;
+    }
+    for (_, _, queue) in &registry.workflows {
+        if **queue != *DEFAULT_QUEUE && !settings.declared.contains_key(&**queue) {
+            store.set_queue(queue, None).await?;
+        }
+    }
+    Ok(store.register_workflows(&registry.workflows).await?)
 }
 
 fn roster(running: &Arc<Running>) -> Roster {

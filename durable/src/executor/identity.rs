@@ -38,8 +38,9 @@ impl Identity {
             lease: settings.lease,
             watching: std::time::Duration::ZERO,
             served: Arc::clone(&registry.served),
+            queues: settings.queues.clone(),
         };
-        let connection = store.liveness(&registration);
+        let connection = store.liveness(&registration, settings.listen);
         let liveness = Liveness::start(connection, question, settings.heartbeat, Arc::clone(&health), roster).await?;
         let first_reading = liveness.heard.borrow().reading;
         let mut leases = registration.leases.into_iter();

@@ -11,15 +11,19 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot, watch};
+use tokio::time::Instant;
 
 use crate::clock::{Reading, since_boot};
 use crate::store::StoreError;
-use crate::store::executor::{Beat, BeatQuestion, LivenessConnection};
+use crate::store::executor::{Beat, BeatQuestion, LivenessConnection, Look, Woken};
 use crate::workflow::Context;
 use crate::writer::Health;
 
 /// A database that stays away is not silent for longer than this.
 const LOG_EVERY: Duration = Duration::from_secs(10);
+
+/// Between two words of work.
+const LISTEN_PAUSE: Duration = Duration::from_millis(2);
 
 /// A beat, and what it says of the time.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +44,10 @@ pub(super) struct Liveness {
     /// Beat now instead of at the next turn.
     hurry: Notify,
     pub(super) heard: watch::Receiver<Heard>,
+    /// Another process, or a look, says that there is work.
+    pub(super) work: Notify,
+    /// When the next falls due.
+    pub(super) due_at: watch::Sender<Option<Instant>>,
 }
 
 /// Workflows that run now, for the log line about one that blocks its thread.
@@ -63,6 +71,8 @@ impl Liveness {
             stop: Notify::new(),
             hurry: Notify::new(),
             heard,
+            work: Notify::new(),
+            due_at: watch::channel(None).0,
         });
         let (ready, first) = oneshot::channel();
         let here = Arc::clone(&liveness);
@@ -88,6 +98,41 @@ impl Liveness {
     pub(super) fn is_fresh(&self) -> bool {
         let acknowledged = Duration::from_micros(self.acknowledged.load(Ordering::Acquire));
         since_boot().saturating_sub(acknowledged) < self.lease
+    }
+
+    /// Something falls due by a moment: the supervisor looks then.
+    pub(super) fn due_by(&self, at: Instant) {
+        self.due_at.send_if_modified(|held| {
+            let sooner = held.is_none_or(|held| at < held);
+            if sooner {
+                *held = Some(at);
+            }
+            sooner
+        });
+    }
+
+    fn note_due(&self, look: Look) {
+        if let Some(micros) = look.due_in.filter(|micros| *micros > 0) {
+            // A moment more: what is early for the database is looked for twice. Years ahead are for a later look.
+            let delay = Duration::from_micros(micros.unsigned_abs()).min(Duration::from_secs(3600));
+            self.due_by(Instant::now() + delay + Duration::from_millis(1));
+        }
+    }
+
+    /// Waits until there may be work; looks itself where that is only a guess.
+    async fn listen(&self, connection: &mut dyn LivenessConnection, question: &BeatQuestion) -> Result<(), StoreError> {
+        loop {
+            if connection.woken().await? == Woken::Perhaps {
+                let look = connection.look(question).await?;
+                self.note_due(look);
+                if !look.due {
+                    continue;
+                }
+            }
+            self.work.notify_one();
+            // What is said meanwhile is said of the same.
+            tokio::time::sleep(LISTEN_PAUSE).await;
+        }
     }
 
     /// Asks for a beat now.
@@ -155,6 +200,7 @@ impl Liveness {
                     }
                     self.acknowledged.store(micros(asked_at), Ordering::Release);
                     number += 1;
+                    self.note_due(beat.look);
                     said.send_replace(Heard { beat, reading, number });
                     if let Some(ready) = ready.take() {
                         let _ = ready.send(Ok(()));
@@ -180,10 +226,19 @@ impl Liveness {
             // A lost session is replaced before others may judge it: well within the grace.
             let wait = if failures == 0 { every } else { every.min(Duration::from_millis(250)) };
             let wait = wait.mul_f64(0.95 + fastrand::f64() * 0.1).saturating_sub(since_boot().saturating_sub(turn));
+            let wait = tokio::time::sleep(wait.max(Duration::from_millis(5)));
+            let listens = failures == 0;
             tokio::select! {
                 () = self.stop.notified() => {}
                 () = self.hurry.notified() => {}
-                () = tokio::time::sleep(wait.max(Duration::from_millis(5))) => {}
+                () = wait => {}
+                gone = self.listen(&mut *connection, &question), if listens => {
+                    // The next beat takes the lock again in a new session.
+                    if let Err(error) = gone {
+                        tracing::debug!(%error, "the heartbeat's session ended");
+                        watching_since = None;
+                    }
+                }
             }
         }
         connection.release().await;

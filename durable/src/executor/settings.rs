@@ -1,8 +1,12 @@
 //! Durations and limits, with their defaults. Layer: executor.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind};
+use crate::ids::check_key;
+use crate::model::QueueLimits;
 use crate::workflow::Limits;
 
 /// What a runtime is set to.
@@ -18,6 +22,12 @@ pub(crate) struct Settings {
     pub(crate) max_recoveries: u32,
     pub(crate) max_running: usize,
     pub(crate) limits: Limits,
+    /// Whether other processes' words of new work are listened to.
+    pub(crate) listen: bool,
+    /// The queues to claim from; `None` for all.
+    pub(crate) queues: Option<Arc<[String]>>,
+    /// Queues and limits that the program names.
+    pub(crate) declared: BTreeMap<String, QueueLimits>,
 }
 
 impl Default for Settings {
@@ -33,6 +43,9 @@ impl Default for Settings {
             max_recoveries: 20,
             max_running: 1_000,
             limits: Limits { payload_warn: 256 << 10, payload_max: 16 << 20 },
+            listen: true,
+            queues: None,
+            declared: BTreeMap::new(),
         }
     }
 }
@@ -55,7 +68,16 @@ impl Settings {
         } else if self.limits.payload_max == 0 {
             "payload_max must be at least 1 byte".to_owned()
         } else {
-            return Ok(());
+            let names = self.declared.keys().chain(self.queues.iter().flat_map(|queues| queues.iter()));
+            for name in names {
+                check_key("queue", name)?;
+            }
+            let mut problems =
+                self.declared.iter().filter_map(|(name, limits)| limits.problem().map(|why| (name, why)));
+            match problems.next() {
+                Some((name, why)) => format!("limits of queue `{name}`: {why}"),
+                None => return Ok(()),
+            }
         };
         Err(Error::new(ErrorKind::Configuration, problem))
     }

@@ -7,9 +7,10 @@ use tokio::time::Instant;
 
 use super::driver::{Job, drive};
 use super::engine::Engine;
+use super::hub::Hub;
 use crate::codec::{Data, Payload};
 use crate::error::{Error, ErrorKind};
-use crate::model::{Op, StartOp, StoredInput, WorkflowState};
+use crate::model::{DEFAULT_QUEUE, Op, StartOp, StoredInput};
 use crate::replay::History;
 use crate::store::{StoreError, StoreErrorKind};
 use crate::writer::{Pending, Verdict};
@@ -29,20 +30,14 @@ pub(crate) struct StartRequest {
     pub(crate) workflow_id: Arc<str>,
     pub(crate) name: &'static str,
     pub(crate) version: i32,
+    /// `None` for `default`.
+    pub(crate) queue: Option<Arc<str>>,
     pub(crate) input: Payload,
-}
-
-/// What became of a start.
-pub(crate) enum Started {
-    /// It is recorded now.
-    New,
-    /// It was recorded before, with the same input.
-    Existing,
 }
 
 impl Engine {
     /// Records a workflow, and runs it here if there is room. Goes on to its end even if the caller gives up.
-    pub(crate) async fn start(self: &Arc<Self>, request: StartRequest) -> Result<Started, Error> {
+    pub(crate) async fn start(self: &Arc<Self>, request: StartRequest) -> Result<(), Error> {
         let (told, answer) = oneshot::channel();
         let engine = Arc::clone(self);
         let (id, identity) = (Arc::clone(&request.workflow_id), self.identity());
@@ -64,14 +59,18 @@ impl Engine {
         }
     }
 
-    async fn record_and_run(self: Arc<Self>, request: StartRequest, told: oneshot::Sender<Result<Started, Error>>) {
+    async fn record_and_run(self: Arc<Self>, request: StartRequest, told: oneshot::Sender<Result<(), Error>>) {
         let starting = self.running.starting(&request.workflow_id);
         if self.is_closing() {
             let _ = told.send(Err(shutting_down()));
             return;
         }
         let entry = self.registry.get(request.name, request.version);
-        let mut slot: Option<OwnedSemaphorePermit> = Arc::clone(&self.slots).try_acquire_owned().ok();
+        let queue = request.queue.as_deref().unwrap_or(DEFAULT_QUEUE);
+        let mut slot: Option<OwnedSemaphorePermit> = match self.may_begin(queue) {
+            true => Arc::clone(&self.slots).try_acquire_owned().ok(),
+            false => None,
+        };
         // Made once, so that a repeated start is recognized as the same.
         let (seed, write_id) = (fastrand::i64(..), fastrand::i64(..));
         let give_up_at = Instant::now() + self.settings.start_timeout;
@@ -84,6 +83,7 @@ impl Engine {
                 workflow_id: Arc::clone(&request.workflow_id),
                 name: request.name,
                 version: request.version,
+                queue: request.queue.clone(),
                 run_here: slot.is_some(),
                 seed,
                 input: request.input.clone(),
@@ -99,15 +99,20 @@ impl Engine {
                 Ok(Verdict::Fenced(_)) if !self.is_closing() && Instant::now() < give_up_at => {
                     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
                 }
+                // Not recorded: it is to be claimed like all other work of its queue.
+                Ok(Verdict::Limited) => {
+                    self.note_limited(queue);
+                    slot = None;
+                }
                 verdict => break (verdict, identity),
             }
         };
         match verdict {
             Ok(Verdict::Written) => {
-                let _ = told.send(Ok(Started::New));
+                let _ = told.send(Ok(()));
                 let (Some(slot), Some(entry)) = (slot, entry) else {
                     self.backlog.store(true, std::sync::atomic::Ordering::SeqCst);
-                    self.wake();
+                    self.hub.wake(request.queue.as_deref().unwrap_or(DEFAULT_QUEUE));
                     return;
                 };
                 let job = Job {
@@ -115,6 +120,8 @@ impl Engine {
                     entry,
                     epoch: 1,
                     seed,
+                    attempt: 1,
+                    claimed: false,
                     input: Ok(StoredInput { payload: request.input }),
                     history: History::default(),
                     recovered: false,
@@ -130,9 +137,10 @@ impl Engine {
                     run.await;
                 }
             }
-            Ok(Verdict::Exists(state)) => {
+            Ok(Verdict::Exists) => {
                 drop(slot);
-                let _ = told.send(self.same_workflow(&request, &state).await);
+                let StartRequest { workflow_id, name, input, .. } = &request;
+                let _ = told.send(same_workflow(&self.hub, workflow_id, name, input).await);
             }
             Ok(Verdict::Refused(error)) => {
                 let _ = told.send(Err(not_recorded(&request.workflow_id, error)));
@@ -142,27 +150,26 @@ impl Engine {
             }
         }
     }
+}
 
-    /// The same id twice is the same run, if name and input are the same.
-    async fn same_workflow(&self, request: &StartRequest, state: &WorkflowState) -> Result<Started, Error> {
-        let id = &request.workflow_id;
-        if state.name != request.name {
-            return Err(Error::new(
-                ErrorKind::AlreadyExists,
-                format!(
-                    "workflow id `{id}` belongs to a run of `{}`, not of `{}`: use another id",
-                    state.name, request.name
-                ),
-            ));
-        }
-        let stored = self.store.input(id).await.map_err(Error::from)?;
-        match stored {
-            Some(stored) if !same_value(&stored.payload, &request.input) => Err(Error::new(
-                ErrorKind::AlreadyExists,
-                format!("workflow id `{id}` belongs to a run of `{}` with another input: use another id", state.name),
-            )),
-            _ => Ok(Started::Existing),
-        }
+/// The same id twice is the same run, if name and input are the same.
+///
+/// # Errors
+/// [`ErrorKind::AlreadyExists`] if they are not.
+pub(crate) async fn same_workflow(hub: &Hub, id: &str, name: &str, input: &Payload) -> Result<(), Error> {
+    let state = hub.ask(|| hub.store.workflow(id)).await?;
+    if let Some(state) = state.filter(|state| state.name != name) {
+        return Err(Error::new(
+            ErrorKind::AlreadyExists,
+            format!("workflow id `{id}` belongs to a run of `{}`, not of `{name}`: use another id", state.name),
+        ));
+    }
+    match hub.ask(|| hub.store.input(id)).await? {
+        Some(stored) if !same_value(&stored.payload, input) => Err(Error::new(
+            ErrorKind::AlreadyExists,
+            format!("workflow id `{id}` belongs to a run of `{name}` with another input: use another id"),
+        )),
+        _ => Ok(()),
     }
 }
 

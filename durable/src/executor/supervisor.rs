@@ -1,10 +1,12 @@
 //! The supervisor: takes over from the dead, claims what is due, and looks after what runs. One task for each runtime.
 //! Layer: executor.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use tokio::sync::watch as channel;
 use tokio::time::Instant;
 
 use super::driver::{Job, drive};
@@ -76,10 +78,16 @@ pub(super) async fn supervise(engine: Weak<Engine>) {
             return;
         }
         let number = *engine.processed.borrow();
+        let mut due_at = identity.liveness.due_at.subscribe();
         let news = tokio::select! {
             () = engine.closed.notified() => return,
             () = identity.health.lost() => None,
             () = engine.wake.notified() => Some(None),
+            () = identity.liveness.work.notified() => Some(None),
+            () = fallen_due(&mut due_at) => {
+                identity.liveness.due_at.send_replace(None);
+                Some(None)
+            }
             beat = heard.wait_for(|heard| heard.number != number && heard.number > 0) => match beat {
                 Ok(heard) => Some(Some(heard.clone())),
                 Err(_) => None,
@@ -102,6 +110,22 @@ pub(super) async fn supervise(engine: Weak<Engine>) {
                 engine.deal_with(&identity, &heard, &mut own).await;
                 engine.processed.send_replace(heard.number);
             }
+        }
+    }
+}
+
+/// Resolves when the next is due, as far as a look or a start here has told.
+async fn fallen_due(due_at: &mut channel::Receiver<Option<Instant>>) {
+    loop {
+        let held = *due_at.borrow_and_update();
+        let changed = match held {
+            Some(at) => tokio::time::timeout_at(at, due_at.changed()).await,
+            None => Ok(due_at.changed().await),
+        };
+        match changed {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => std::future::pending().await,
+            Err(_) => return,
         }
     }
 }
@@ -182,7 +206,7 @@ impl Engine {
                 }
             }
         }
-        if heard.beat.due || released || own.orphans {
+        if heard.beat.look.due || released || own.orphans {
             self.claim(identity, own).await;
         }
         self.report_unserved(own).await;
@@ -217,6 +241,9 @@ impl Engine {
 
     /// Claims what is due, as far as there is room; then suspects, as many as the last of them have earned.
     async fn claim(self: &Arc<Self>, identity: &Arc<Identity>, own: &mut State) {
+        if self.settings.queues.as_deref().is_some_and(<[_]>::is_empty) {
+            return;
+        }
         while !self.is_closing() && identity.may_poll() {
             if own.orphans && !self.release_orphans(identity, own).await {
                 return;
@@ -287,7 +314,14 @@ impl Engine {
         // What ends its executor takes down the innocent that run beside it. With half of their recoveries used up they
         // run apart, and only the guilty one loses the other half.
         let suspect_from = i32::try_from(self.settings.max_recoveries.div_ceil(2)).unwrap_or(i32::MAX).max(1);
-        let wanted = Wanted { served: &self.registry.served, suspect_from, suspects };
+        let wanted = Wanted {
+            served: &self.registry.served,
+            suspect_from,
+            suspects,
+            queues: self.settings.queues.as_deref(),
+            // Counts round; the sign bit stays out of it.
+            turn: self.turn.fetch_add(1, Ordering::Relaxed) & i32::MAX,
+        };
         let limit = i64::try_from(slots.len()).unwrap_or(i64::MAX);
         let claimed = match in_time(self.store.claim_due(&identity.claim_lease, &wanted, limit)).await {
             Ok(claimed) => claimed,
@@ -321,8 +355,13 @@ impl Engine {
         slots: &mut Vec<tokio::sync::OwnedSemaphorePermit>,
     ) -> Result<()> {
         for page in claimed.chunks(HISTORY_PAGE) {
-            let ids: Vec<Arc<str>> = page.iter().map(|workflow| Arc::clone(&workflow.workflow_id)).collect();
-            let mut histories = in_time(self.store.load_histories(&ids)).await?;
+            // The first claim of a workflow finds nothing recorded.
+            let begun = page.iter().filter(|workflow| workflow.epoch > 1);
+            let ids: Vec<Arc<str>> = begun.map(|workflow| Arc::clone(&workflow.workflow_id)).collect();
+            let mut histories = match ids.is_empty() {
+                true => HashMap::new(),
+                false => in_time(self.store.load_histories(&ids)).await?,
+            };
             crash_point("in-recovery");
             for workflow in page {
                 let rows = histories.remove(&workflow.workflow_id).unwrap_or_default();
@@ -356,9 +395,11 @@ impl Engine {
             entry,
             epoch: workflow.epoch,
             seed: workflow.seed,
+            attempt: workflow.attempt,
+            claimed: true,
             input: workflow.input.clone(),
             history: History::new(rows),
-            recovered: true,
+            recovered: workflow.epoch > 1,
             identity: Arc::clone(identity),
             slot,
         };

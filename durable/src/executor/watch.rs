@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::endings::{Ending, Endings};
-use super::engine::Engine;
+use super::hub::Hub;
 use crate::model::WorkflowStatus;
 use crate::store::in_time;
 
@@ -17,8 +17,8 @@ const SOON: Duration = Duration::from_millis(20);
 /// Ids that one question has.
 const PAGE: usize = 1_000;
 
-/// Until the engine is closed or gone.
-pub(super) async fn watch(engine: Weak<Engine>, endings: Arc<Endings>, poll: Duration) {
+/// Until the hub is closed or gone.
+pub(super) async fn watch(hub: Weak<Hub>, endings: Arc<Endings>, poll: Duration) {
     let mut pause = poll;
     loop {
         let began = tokio::time::timeout(pause.mul_f64(0.75 + fastrand::f64() / 2.0), endings.joined()).await.is_ok();
@@ -27,15 +27,15 @@ pub(super) async fn watch(engine: Weak<Engine>, endings: Arc<Endings>, poll: Dur
             pause = SOON.min(poll);
             tokio::time::sleep(pause).await;
         }
-        let Some(engine) = engine.upgrade() else { return };
-        if engine.is_closing() {
+        let Some(hub) = hub.upgrade() else { return };
+        if hub.is_closing() {
             return;
         }
-        engine.look_for_ends().await;
+        hub.look_for_ends().await;
     }
 }
 
-impl Engine {
+impl Hub {
     async fn look_for_ends(&self) {
         // Where it runs here its end is told.
         let ids: Vec<Arc<str>> = self.endings.ids().into_iter().filter(|id| !self.runs_here(id)).collect();

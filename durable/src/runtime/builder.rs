@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Runtime, set_default};
+use crate::client::Client;
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
-use crate::executor::{Engine, Settings};
+use crate::executor::{Engine, Hub, Settings};
+use crate::model::QueueLimits;
 use crate::registry::Registry;
 use crate::store::{StoreOptions, Target, connect};
 use crate::workflow::{EventHook, StateMap};
@@ -169,6 +171,27 @@ impl Builder {
         self
     }
 
+    /// Names a queue and sets its limits at each start: the program's word counts over what was set before. See
+    /// [`QueueLimits`]; [`Client::set_queue`] changes them while executors run.
+    pub fn queue(mut self, name: impl Into<String>, limits: QueueLimits) -> Self {
+        self.settings.declared.insert(name.into(), limits);
+        self
+    }
+
+    /// The queues to claim from; `default` holds the work without a queue. Default: every queue. With none this process
+    /// runs nothing: it only submits.
+    pub fn queues<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
+        self.settings.queues = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Whether to listen for new work of other processes: LISTEN on Postgres, a look at the file every 20 ms on SQLite.
+    /// Default true. Without it, such work is found with the next heartbeat.
+    pub fn listen(mut self, listen: bool) -> Self {
+        self.settings.listen = listen;
+        self
+    }
+
     /// The size in bytes from which an input or outcome is refused. Default 16 MiB.
     pub fn payload_max(mut self, bytes: usize) -> Self {
         self.settings.limits.payload_max = bytes;
@@ -199,6 +222,23 @@ impl Builder {
         });
         match task.await {
             Ok(runtime) => runtime,
+            Err(error) => Err(Error::new(ErrorKind::ShuttingDown, "the start was interrupted").with_source(error)),
+        }
+    }
+
+    /// Reaches the database and runs nothing. Of the settings, those of the database, of payloads and of waiting count.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub async fn client(self) -> Result<Client, Error> {
+        self.settings.check()?;
+        let target = self.target.unwrap_or_else(|| Target::Url(url_of_environment()));
+        let options = StoreOptions { target, schema: self.schema, pool_size: self.pool_size, migrate: self.migrate };
+        let settings = self.settings;
+        let task =
+            tokio::spawn(async move { Ok::<_, Error>(Client::of(Hub::new(settings, connect(&options).await?))) });
+        match task.await {
+            Ok(client) => client,
             Err(error) => Err(Error::new(ErrorKind::ShuttingDown, "the start was interrupted").with_source(error)),
         }
     }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use builder::Builder;
 
+use crate::client::Client;
 use crate::error::{Error, ErrorKind};
 use crate::executor::{Engine, current};
 
@@ -56,6 +57,12 @@ impl Runtime {
             ids: tally.ids,
             unserved: unserved.map(|(name, version, workflows)| Unserved { name, version, workflows }).collect(),
         })
+    }
+
+    /// A client on the runtime's database: starts, queues, requeues.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        Client::of(Arc::clone(&self.0.0.hub))
     }
 
     /// The id of the executor: one for each incarnation of a process.

@@ -127,7 +127,9 @@ fn verdict(op: &Op, found: Inspected, renewal: Renewal) -> Option<Verdict> {
     match op {
         Op::Start(op) => match workflow {
             Some(row) if row.write_id == op.write_id => Some(Verdict::Written),
-            Some(row) => Some(Verdict::Exists(Box::new(row))),
+            Some(_) => Some(Verdict::Exists),
+            // Nobody was in the way, and it was not written: its queue is not for whoever comes.
+            None if renewal == Renewal::Held && op.run_here => Some(Verdict::Limited),
             None if owned => None,
             None => fenced(None),
         },

@@ -31,7 +31,9 @@ pub(crate) enum Verdict {
     /// It is committed.
     Written,
     /// A start found the id taken.
-    Exists(Box<WorkflowState>),
+    Exists,
+    /// A start that was to run here found its queue limited or paused: it is not recorded.
+    Limited,
     /// A step found its key taken by another writer's record, which counts for everybody.
     Taken(Box<StepRecord>),
     /// The workflow is not ours any more; its row, if there is one and only it was taken away.
