@@ -243,8 +243,8 @@ pub(crate) async fn insert_pending(database: &Database, id: &str, name: &str, in
     execute(
         database,
         &format!(
-            "INSERT INTO workflows (workflow_id, name, version, status, seed, write_id, created_at, updated_at)
-             VALUES ('{id}', '{name}', 1, 'pending', 7, 7, {times}, {times})"
+            "INSERT INTO workflows (workflow_id, name, version, status, queue, seed, write_id, created_at, updated_at)
+             VALUES ('{id}', '{name}', 1, 'pending', 'default', 7, 7, {times}, {times})"
         ),
     )
     .await;

@@ -166,3 +166,28 @@ on_both_stores! {
         example.finishes().await;
     }
 }
+
+/// What another language, psql or a trigger does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_example_that_serves_starts_what_sql_enqueues_at_once() {
+    let database = durable_tests::Store::Postgres.fresh_database().await;
+    let example = Example::new(&database);
+    let mut child = example.spawn(&["--serve", "--latency", "0"]);
+    eventually("it serves", LIMIT, async || example.output().contains("serving")).await;
+    for n in 1..=5 {
+        // Apart from each other and from the heartbeats.
+        tokio::time::sleep(Duration::from_millis(130)).await;
+        let sql = r##"SELECT durable.enqueue('llm_pipeline', '{"doc": "# Title\n\nSome text."}')"##;
+        sqlx::query(sql).execute(example.scene.postgres()).await.unwrap();
+        let done = "SELECT count(*) FROM workflows WHERE status = 'done'";
+        eventually("it is done", LIMIT, async || example.scene.number(done).await == n).await;
+    }
+    let waits =
+        "SELECT CAST(1000 * extract(epoch FROM started_at - created_at) AS text) FROM workflows ORDER BY submission";
+    let mut waits: Vec<f64> = example.scene.texts(waits).await.iter().map(|wait| wait.parse().unwrap()).collect();
+    waits.sort_by(f64::total_cmp);
+    // The promise is 100 ms; a heartbeat alone would be 500 in the middle.
+    assert!(waits[2] <= 300.0, "{waits:?} ms");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

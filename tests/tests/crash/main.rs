@@ -6,6 +6,7 @@
 
 mod batches;
 mod example;
+mod fleet;
 mod frozen;
 mod ledger;
 mod outage;

@@ -149,6 +149,15 @@ impl Scene {
         begun.is_ok()
     }
 
+    /// One of many executors on the same queues, not started yet.
+    pub(crate) fn hand(&self) -> Launch {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hand"));
+        command.arg(&self.url).arg(self.effects_file());
+        command.env_remove("DURABLE_CRASH_POINT");
+        let n = self.victims.fetch_add(1, Ordering::Relaxed);
+        Launch { command, out: self.folder.path().join(format!("hand.{n}.out")) }
+    }
+
     /// A victim by this name, not started yet.
     pub(crate) fn victim(&self, name: &str) -> Launch {
         let mut command = Command::new(env!("CARGO_BIN_EXE_victim"));

@@ -1,6 +1,6 @@
 use durable::workflow;
 
-#[workflow(retry)]
+#[workflow(timeout)]
 async fn digest() {}
 
 fn main() {}

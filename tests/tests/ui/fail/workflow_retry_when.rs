@@ -1,6 +1,6 @@
 use durable::workflow;
 
-#[workflow(queue = "mail")]
+#[workflow(retry(max_attempts = 3, when = is_passing))]
 async fn digest() {}
 
 fn main() {}

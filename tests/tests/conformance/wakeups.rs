@@ -1,0 +1,80 @@
+//! Wake-ups: how an executor hears of work that another process leaves, and that it needs none of it.
+
+use std::time::{Duration, Instant};
+
+use durable::{Client, WorkflowStatus, workflow};
+use durable_tests::{Database, Store, on_both_stores};
+
+use crate::support::{Probe, becomes, execute, probe, quick, rows};
+
+/// A heartbeat so rare that what starts within the time of a test did not wait for one.
+const RARE: Duration = Duration::from_secs(120);
+
+#[workflow(queue = "wakeups")]
+async fn woken(word: String) -> String {
+    probe().hit("woken");
+    word
+}
+
+async fn client(database: &Database) -> Client {
+    quick(database, &Probe::default()).client().await.unwrap()
+}
+
+on_both_stores! {
+    async fn an_idle_executor_is_woken_by_the_enqueue_of_another_process(database: Database) {
+        let probe = Probe::default();
+        let builder = quick(&database, &probe).heartbeat(RARE).grace(RARE * 3).lease(RARE * 4);
+        let runtime = builder.build().await.unwrap();
+        let client = client(&database).await;
+        for n in 0..5 {
+            let begun = Instant::now();
+            client.start(woken::start(n.to_string())).await.unwrap().result().await.unwrap();
+            assert!(begun.elapsed() < RARE / 4, "it was found by a heartbeat");
+        }
+        // A short delay is told as well: nobody looks in between.
+        let later = client.start(woken::start("later".to_owned()).delay(Duration::from_millis(150))).await.unwrap();
+        becomes(&later, WorkflowStatus::Done).await;
+        // And what one end sets free.
+        let first = client.start(woken::start("first".to_owned()).delay(Duration::from_millis(100))).await.unwrap();
+        let second = client.start(woken::start("second".to_owned()).after([&first])).await.unwrap();
+        becomes(&second, WorkflowStatus::Done).await;
+        runtime.shutdown().await;
+    }
+
+    async fn without_listening_work_is_found_with_the_next_heartbeat(database: Database) {
+        let probe = Probe::default();
+        let runtime = quick(&database, &probe).listen(false).build().await.unwrap();
+        let client = client(&database).await;
+        for n in 0..3 {
+            client.start(woken::start(n.to_string())).await.unwrap().result().await.unwrap();
+        }
+        let later = client.start(woken::start("later".to_owned()).delay(Duration::from_millis(150))).await.unwrap();
+        later.result().await.unwrap();
+        runtime.shutdown().await;
+    }
+}
+
+/// A session that was ended hears nothing until it has another: what was said meanwhile is found all the same.
+#[test]
+fn an_executor_whose_session_was_ended_listens_again() {
+    durable_tests::run(ended_sessions, Store::Postgres);
+}
+
+async fn ended_sessions(database: Database) {
+    let probe = Probe::default();
+    let runtime = quick(&database, &probe).heartbeat(RARE).grace(RARE * 3).lease(RARE * 4).build().await.unwrap();
+    let client = client(&database).await;
+    let listening = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'
+                     OR datname = current_database() AND query LIKE '-- Heartbeat%'";
+    for n in 0..5 {
+        let before = rows(&database, listening).await;
+        assert!(!before.is_empty(), "nobody listens");
+        for pid in before {
+            execute(&database, &format!("SELECT pg_terminate_backend({pid})")).await;
+        }
+        let begun = Instant::now();
+        client.start(woken::start(n.to_string())).await.unwrap().result().await.unwrap();
+        assert!(begun.elapsed() < RARE / 4, "it was found by a heartbeat");
+    }
+    runtime.shutdown().await;
+}

@@ -1,0 +1,6 @@
+use durable::workflow;
+
+#[workflow(queue = "")]
+async fn digest() {}
+
+fn main() {}
