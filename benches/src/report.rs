@@ -25,7 +25,7 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn heading() -> String {
         format!(
-            "{:<14} {:>9} {:>8} {:>8} {:>5} {:>7} {:>7} {:>6} {:>5} {:>8} {:>8}",
+            "{:<16} {:>9} {:>8} {:>8} {:>5} {:>7} {:>7} {:>6} {:>5} {:>8} {:>8}",
             "work", "in flight", "per s", "raw/s", "ratio", "commits", "WAL B", "CPU us", "MiB", "p50 ms", "p99 ms"
         )
     }
@@ -36,7 +36,7 @@ impl Report {
         // Slow things need their decimals.
         let rate = |value: Option<f64>| number(value, if value.is_some_and(|value| value < 100.0) { 1 } else { 0 });
         format!(
-            "{:<14} {:>9} {:>8} {:>8} {:>5} {:>7} {:>7} {:>6} {:>5} {:>8} {:>8}",
+            "{:<16} {:>9} {:>8} {:>8} {:>5} {:>7} {:>7} {:>6} {:>5} {:>8} {:>8}",
             self.work,
             self.in_flight.map_or("-".to_owned(), |n| n.to_string()),
             rate(self.per_s),

@@ -5,6 +5,7 @@ pub(crate) mod failover;
 mod idle;
 pub(crate) mod memory;
 mod payload;
+mod queue;
 mod replay;
 mod steps;
 
@@ -28,6 +29,14 @@ pub(crate) struct Work {
 enum Shape {
     /// This many workflows of so many steps, at most so many at a time.
     Steps { workflows: u32, steps: u32, in_flight: usize },
+    /// So many workflows of one step through a queue.
+    Queue { workflows: u32 },
+    /// So many runs that wait for each other: `ratio` is their rate over that of as many that don't.
+    Graph { runs: u32 },
+    /// One executor and eight: `ratio` is their rate over eight times its.
+    Scale,
+    /// From an enqueue to the start in another executor.
+    EnqueueToStart,
     /// A history of so many steps, replayed.
     Replay { steps: u32 },
     /// So many steps with outputs of so many bytes.
@@ -50,6 +59,10 @@ fn all() -> Vec<Work> {
         throughput("throughput_256", 256),
         throughput("throughput_200", 200),
         Work { name: "throughput_20", shape: Shape::Steps { workflows: 500, steps: 10, in_flight: 20 } },
+        Work { name: "queue", shape: Shape::Queue { workflows: 20_000 } },
+        Work { name: "graph", shape: Shape::Graph { runs: 10_000 } },
+        Work { name: "scale", shape: Shape::Scale },
+        Work { name: "enqueue_to_start", shape: Shape::EnqueueToStart },
         Work { name: "replay_1000", shape: Shape::Replay { steps: 1_000 } },
         Work { name: "replay_10000", shape: Shape::Replay { steps: 10_000 } },
         Work { name: "payload_1k", shape: Shape::Payload { bytes: 1 << 10, workflows: 200, steps: 10 } },
@@ -83,6 +96,10 @@ pub(crate) async fn measure(work: &Work, database: &Database, rounds: usize, qui
         Shape::Steps { workflows, steps, in_flight } => {
             steps::Load { workflows, steps, in_flight }.measure(database, rounds, &mut report).await?;
         }
+        Shape::Queue { workflows } => queue::measure(database, workflows, rounds, &mut report).await?,
+        Shape::Graph { runs } => queue::measure_graph(database, runs, rounds, &mut report).await?,
+        Shape::Scale => queue::measure_scale(database, rounds, &mut report).await?,
+        Shape::EnqueueToStart => queue::measure_wakeup(database, quick, &mut report).await?,
         Shape::Replay { steps } => replay::measure(database, steps, rounds, &mut report).await?,
         Shape::Payload { bytes, workflows, steps } => {
             payload::Load { bytes, workflows, steps }.measure(database, rounds, &mut report).await?;

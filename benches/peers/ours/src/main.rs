@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use durable::{Builder, Runtime, step, workflow};
+use durable::{Builder, QueueLimits, Runtime, step, workflow};
 use durable_peers_contest::{Contestant, Store, Target, body, end, main as contest};
 
 /// Workflows at a time: more than any work has.
@@ -28,15 +28,20 @@ async fn steps(count: u32) -> u32 {
 
 impl Contestant for Ours {
     const STORES: &'static [Store] = &[Store::Postgres, Store::Sqlite];
-    /// Not yet: then `enqueue` says how.
-    const QUEUES: bool = false;
+    const QUEUES: bool = true;
 
     async fn start(target: &Target) -> Result<Self> {
-        Ok(Self(Builder::new().url(&target.url).max_running(AT_A_TIME).build().await?))
+        let builder = Builder::new().url(&target.url).max_running(AT_A_TIME).queue("queue", QueueLimits::new());
+        Ok(Self(builder.build().await?))
     }
 
     async fn run(&self, count: u32) -> Result<()> {
         self.0.enter(steps(count)).await;
+        Ok(())
+    }
+
+    async fn enqueue(&self) -> Result<()> {
+        self.0.enter(async { steps::start(1).queue("queue").await }).await?;
         Ok(())
     }
 

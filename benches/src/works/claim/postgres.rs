@@ -53,11 +53,13 @@ impl Case {
             .bind("bench")
             .bind(0_i32)
             .bind(1_i32)
+            .bind(None::<Vec<&str>>)
             .bind(vec!["steps"])
             .bind(vec![1_i32])
-            .bind(LIMIT)
+            .bind(i32::try_from(LIMIT)?)
             .bind(10_i32)
             .bind(false)
+            .bind(0_i32)
             .fetch_all(&mut self.connection)
             .await?;
         self.times.push(begun.elapsed().as_secs_f64() * 1e3);
@@ -75,13 +77,19 @@ async fn fill(url: &str, schema: &str, rows: Rows) -> anyhow::Result<()> {
     .bind(schema)
     .fetch_all(&mut connection)
     .await?;
+    let names: Vec<String> = sqlx::query_scalar(
+        "SELECT indexname FROM pg_indexes WHERE schemaname = $1 AND tablename = 'workflows' AND indexname <> 'workflows_pkey'",
+    )
+    .bind(schema)
+    .fetch_all(&mut connection)
+    .await?;
     let Rows { pending, finished } = rows;
     let fill = format!(
         "SET search_path = {schema};
          SET synchronous_commit = off;
          SET maintenance_work_mem = '512MB';
          ALTER TABLE workflows DROP CONSTRAINT workflows_pkey;
-         DROP INDEX workflows_pending, workflows_running;
+         DROP INDEX {};
          INSERT INTO workflows (workflow_id, name, version, status, executor_id, epoch, attempts, seed, write_id,
                                 started_at, completed_at)
          SELECT 'f' || to_char(n, 'FM00000000'), 'steps', 1, 'done', '01910000-0000-7000-8000-000000000000', 1, 1, n, n,
@@ -93,6 +101,7 @@ async fn fill(url: &str, schema: &str, rows: Rows) -> anyhow::Result<()> {
          {};
          VACUUM ANALYZE workflows;
          CHECKPOINT",
+        names.join(", "),
         indexes.join(";\n")
     );
     // One by one: `VACUUM` does not run in a block, which several in one text are.
