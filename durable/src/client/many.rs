@@ -11,7 +11,7 @@ use crate::executor::Hub;
 use crate::registry::Workflow;
 use crate::workflow::{Scope, scope};
 
-/// Starts many workflows in one commit, in their order: all are recorded, or none on an error.
+/// Starts many workflows in one commit, in their order: all are recorded, or none if the store fails.
 ///
 /// They may run after each other ([`Start::after`]), and run where they are claimed. An id or dedup key that is taken is
 /// the same as with one start; an id of another run or input, and a dedup key with
@@ -20,12 +20,12 @@ use crate::workflow::{Scope, scope};
 ///
 /// ```
 /// # #[durable::workflow]
-/// # async fn import(file: String) -> String { file }
+/// # async fn import_file(file: String) -> String { file }
 /// # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
 /// # let runtime = durable::Builder::new().url("sqlite::memory:").build().await?;
 /// # runtime.enter(async {
 /// let files = ["a.csv", "b.csv"];
-/// let runs = durable::start_many(files.map(|file| import::start(file.to_owned()).id(file))).await?;
+/// let runs = durable::start_many(files.map(|file| import_file::start(file.to_owned()).id(file))).await?;
 /// assert_eq!(runs[1].result().await?, "b.csv");
 /// # Ok::<_, durable::Error>(())
 /// # }).await?;
