@@ -48,6 +48,9 @@ CREATE TABLE durable.registrations (
     PRIMARY KEY (name, version)
 );
 
+-- False behind a transaction pooler, where there is no session to hold a lock: only the lease tells that it is dead.
+ALTER TABLE durable.executors ADD COLUMN has_session boolean NOT NULL DEFAULT true;
+
 ALTER TABLE durable.workflows
     ALTER COLUMN queue SET DEFAULT 'default',
     ADD COLUMN partition_key text COLLATE "C",

@@ -21,9 +21,12 @@ impl Store {
         match self {
             Self::Sqlite => {
                 let file = sqlite::fresh_database();
-                Database { store: self, url: file.url().to_owned(), _directory: Some(file.into_directory()) }
+                let url = file.url().to_owned();
+                Database { store: self, url, pooled: None, _directory: Some(file.into_directory()) }
             }
-            Self::Postgres => Database { store: self, url: postgres::fresh_database().await, _directory: None },
+            Self::Postgres => {
+                Database { store: self, url: postgres::fresh_database().await, pooled: None, _directory: None }
+            }
         }
     }
 }
@@ -42,13 +45,31 @@ impl fmt::Display for Store {
 pub struct Database {
     store: Store,
     url: String,
+    /// The same by way of a transaction pooler.
+    pooled: Option<String>,
     _directory: Option<TempDir>,
 }
 
 impl Database {
+    /// A database on Postgres that the library reaches by way of PgBouncer in transaction mode.
+    pub async fn behind_pooler() -> Self {
+        let url = postgres::fresh_database().await;
+        Self { store: Store::Postgres, pooled: Some(postgres::pooled(&url).await), url, _directory: None }
+    }
+
     /// What the library is configured with.
     pub fn url(&self) -> &str {
+        self.pooled.as_deref().unwrap_or(&self.url)
+    }
+
+    /// For a test's own statements.
+    pub fn direct_url(&self) -> &str {
         &self.url
+    }
+
+    /// True if the library has no sessions of the server's.
+    pub fn is_pooled(&self) -> bool {
+        self.pooled.is_some()
     }
 
     /// Where it is.
@@ -69,7 +90,19 @@ impl Database {
 /// ```
 #[macro_export]
 macro_rules! on_both_stores {
-    ($(
+    ($($cases:tt)*) => { $crate::cases! { [sqlite postgres] $($cases)* } };
+}
+
+/// Makes these two, and `name::pooler`: Postgres behind a transaction pooler.
+#[macro_export]
+macro_rules! everywhere {
+    ($($cases:tt)*) => { $crate::cases! { [sqlite postgres pooler] $($cases)* } };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! cases {
+    ($places:tt $(
         $(#[$meta:meta])*
         async fn $name:ident($database:ident: Database) $body:block
     )*) => {$(
@@ -80,26 +113,45 @@ macro_rules! on_both_stores {
             $(#[$meta])*
             async fn case($database: $crate::Database) $body
 
-            #[test]
-            fn sqlite() {
-                $crate::run(case, $crate::Store::Sqlite);
-            }
-
-            #[test]
-            fn postgres() {
-                $crate::run(case, $crate::Store::Postgres);
-            }
+            $crate::case_in! { $places }
         }
     )*};
 }
 
-/// Runs one case on one store, on a runtime of two threads that is gone afterwards.
 #[doc(hidden)]
-pub fn run<F: Future<Output = ()>>(case: impl FnOnce(Database) -> F, store: Store) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime needs two threads");
-    runtime.block_on(async { case(store.fresh_database().await).await });
+#[macro_export]
+macro_rules! case_in {
+    ([$($place:ident)*]) => {$(
+        #[test]
+        fn $place() {
+            $crate::run::$place(case);
+        }
+    )*};
+}
+
+/// Runs one case, on a runtime of two threads that is gone afterwards.
+#[doc(hidden)]
+pub mod run {
+    use super::{Database, Store};
+
+    pub fn sqlite<F: Future<Output = ()>>(case: impl FnOnce(Database) -> F) {
+        on_two_threads(async { case(Store::Sqlite.fresh_database().await).await });
+    }
+
+    pub fn postgres<F: Future<Output = ()>>(case: impl FnOnce(Database) -> F) {
+        on_two_threads(async { case(Store::Postgres.fresh_database().await).await });
+    }
+
+    pub fn pooler<F: Future<Output = ()>>(case: impl FnOnce(Database) -> F) {
+        on_two_threads(async { case(Database::behind_pooler().await).await });
+    }
+
+    fn on_two_threads(case: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime needs two threads");
+        runtime.block_on(case);
+    }
 }

@@ -151,21 +151,24 @@ enum Claimed {
 
 impl Engine {
     /// Sweeps now: takes over every executor that is dead, and claims what that makes due. Waits for a judgement that
-    /// is only a matter of the grace.
+    /// is only a matter of the grace, or of the lease where executors have no locks.
     pub(crate) async fn recover(&self) -> std::result::Result<Tally, Error> {
         self.sweeping.store(true, Ordering::SeqCst);
-        let patience = self.settings.grace + self.settings.heartbeat * 3;
-        let deadline = Instant::now() + patience;
+        let begun_at = Instant::now();
+        let patience = |judgement| begun_at + judgement + self.settings.heartbeat * 3;
+        let (by_lock, by_lease) = (patience(self.settings.grace), patience(self.settings.lease));
         loop {
-            self.one_sweep(deadline + Duration::from_secs(10)).await?;
+            self.one_sweep(Instant::now() + self.settings.grace + Duration::from_secs(10)).await?;
             let identity = self.identity();
-            if Instant::now() >= deadline
-                || !in_time(self.store.has_suspects(&identity.executor_id)).await.map_err(Error::from)?
-            {
+            let question = self.store.suspects(&identity.executor_id, begun_at.elapsed());
+            let suspects = in_time(question).await.map_err(Error::from)?;
+            let now = Instant::now();
+            if !(suspects.by_lock && now < by_lock || suspects.by_lease && now < by_lease) {
                 let unserved = in_time(self.store.unserved(&self.registry.served)).await.map_err(Error::from)?;
                 return Ok(Tally { unserved, ..lock(&self.tally).clone() });
             }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            // A judgement by lease is far off, and each turn is a beat.
+            tokio::time::sleep(Duration::from_millis(if suspects.by_lock { 50 } else { 250 })).await;
         }
     }
 

@@ -6,6 +6,7 @@
 
 pub(crate) mod claim;
 mod connect;
+mod connection;
 pub(crate) mod enqueue;
 pub(crate) mod error;
 pub(crate) mod executor;

@@ -1,30 +1,27 @@
-//! Postgres: connections, types and the schema name.
+//! Postgres: the store, its types and the schema name.
 //!
 //! Guarantees that the schema name is put into SQL at one place, validated. Layer: store.
 
 use std::collections::HashMap;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
-use sqlx::postgres::{
-    PgArgumentBuffer, PgConnectOptions, PgConnection, PgHasArrayType, PgListener, PgPool, PgPoolOptions, PgRow,
-    PgTypeInfo, PgValueRef,
-};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Postgres, Row, SqlSafeStr, SqlStr};
+use sqlx::postgres::{PgArgumentBuffer, PgConnectOptions, PgHasArrayType, PgPool, PgRow, PgTypeInfo, PgValueRef};
+use sqlx::{AssertSqlSafe, Postgres, Row, SqlSafeStr, SqlStr};
 
+use super::connection::{EngineConnection, EnginePool, Question, Server, Sessions, engine_pool, look_at_server};
 use super::{Result, StoreError, StoreErrorKind};
 use crate::model::Micros;
 
 /// A Postgres database and the schema in it.
 pub(super) struct PostgresStore {
-    pub(super) pool: PgPool,
+    pub(super) pool: EnginePool,
     pub(super) options: PgConnectOptions,
     pub(super) schema: Schema,
     /// Outside the pool: for transactions.
-    pub(super) apart: tokio::sync::Mutex<Option<PgConnection>>,
+    pub(super) apart: tokio::sync::Mutex<Option<EngineConnection>>,
 }
 
 /// The schema name, and the statements with it put in.
@@ -33,6 +30,8 @@ pub(super) struct Schema {
     name: Arc<str>,
     /// Statements by the address of their text; empty while the schema has its own name.
     renamed: Arc<Mutex<HashMap<usize, Arc<str>>>>,
+    /// True if a connection keeps prepared statements.
+    named: bool,
 }
 
 impl Schema {
@@ -50,7 +49,7 @@ impl Schema {
                 ),
             ));
         }
-        Ok(Self { name: name.into(), renamed: Arc::default() })
+        Ok(Self { name: name.into(), renamed: Arc::default(), named: true })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -69,6 +68,11 @@ impl Schema {
         AssertSqlSafe(Arc::clone(text)).into_sql_str()
     }
 
+    /// A statement for this schema, to be sent. The values are bound to it.
+    pub(super) fn query<'q>(&self, text: &'static str) -> Question<'q> {
+        sqlx::query(self.sql(text)).persistent(self.named)
+    }
+
     /// The first key of this installation's advisory locks: other schemas in the database number their own executors.
     pub(super) fn lock_class(&self) -> i32 {
         let [a, b, c, d, ..] = xxhash_rust::xxh3::xxh3_64(format!("durable.{}", self.name).as_bytes()).to_le_bytes();
@@ -79,128 +83,53 @@ impl Schema {
 
 impl PostgresStore {
     pub(super) async fn connect(url: &str, pool: Option<PgPool>, schema: &str, pool_size: u32) -> Result<Self> {
-        let schema = Schema::new(schema)?;
+        let mut schema = Schema::new(schema)?;
         let options = match &pool {
             Some(pool) => (*pool.connect_options()).clone(),
             None => PgConnectOptions::from_str(url)?.application_name("durable"),
         };
-        let options = options.disable_statement_logging();
-        let pool = match pool {
-            Some(pool) => pool,
-            None => PgPoolOptions::new()
-                .max_connections(pool_size)
-                .acquire_timeout(Duration::from_secs(10))
-                .idle_timeout(Duration::from_secs(60))
-                .after_connect(|connection, _| Box::pin(make_durable(connection)))
-                .connect_lazy_with(engine_options(options.clone())),
-        };
-        let store = Self { pool, options, schema, apart: tokio::sync::Mutex::default() };
-        store.check_server().await?;
-        Ok(store)
+        let server = look_at_server(&options).await?;
+        check_server(&server)?;
+        let sessions = server.sessions;
+        schema.named = sessions == Sessions::Kept;
+        if sessions == Sessions::Pooled {
+            tracing::info!(
+                "the database is behind a pooler: no LISTEN, and a dead executor is noticed by its lease alone"
+            );
+        }
+        let pool = pool.unwrap_or_else(|| engine_pool(&options, sessions, pool_size));
+        Ok(Self { pool: EnginePool { pool, sessions }, options, schema, apart: tokio::sync::Mutex::default() })
     }
 
-    async fn check_server(&self) -> Result<()> {
-        let mut connection = self.connection().await?;
-        let row = sqlx::query("SELECT current_setting('server_version_num')::int, current_setting('server_encoding')")
-            .fetch_one(&mut connection)
-            .await?;
-        let (version, encoding): (i32, String) = (row.try_get(0)?, row.try_get(1)?);
-        connection.close().await.ok();
-        if version < 140_000 {
-            return Err(StoreError::new(
-                StoreErrorKind::Configuration,
-                format!("PostgreSQL {} is too old; use 14 or later", version / 10_000),
-            ));
-        }
-        if encoding != "UTF8" {
-            return Err(StoreError::new(
-                StoreErrorKind::Configuration,
-                format!("the database has the encoding {encoding}; create one with ENCODING 'UTF8'"),
-            ));
-        }
-        Ok(())
+    pub(super) fn sessions(&self) -> Sessions {
+        self.pool.sessions
     }
 
     /// A connection of the engine's own, outside the pool.
-    pub(super) async fn connection(&self) -> Result<PgConnection> {
-        connect(&self.options).await
+    pub(super) async fn connection(&self) -> Result<EngineConnection> {
+        EngineConnection::open(&self.options, self.sessions()).await
+    }
+
+    /// A statement, to be sent. The values are bound to it.
+    pub(super) fn query<'q>(&self, text: &'static str) -> Question<'q> {
+        self.schema.query(text)
     }
 }
 
-/// Opens an engine connection, for at most ten seconds.
-pub(super) async fn connect(options: &PgConnectOptions) -> Result<PgConnection> {
-    match tokio::time::timeout(Duration::from_secs(10), open(&engine_options(options.clone()))).await {
-        Ok(Ok(connection)) => Ok(connection),
-        Ok(Err(error)) => Err(error.into()),
-        Err(_) => Err(StoreError::new(StoreErrorKind::Unavailable, "the database did not answer within 10 seconds")),
+fn check_server(server: &Server) -> Result<()> {
+    if server.version < 140_000 {
+        return Err(StoreError::new(
+            StoreErrorKind::Configuration,
+            format!("PostgreSQL {} is too old; use 14 or later", server.version / 10_000),
+        ));
     }
-}
-
-/// Opens a session that can listen, for at most ten seconds. The driver wants a pool for that; this one has no other use.
-pub(super) async fn listener(options: &PgConnectOptions) -> Result<(PgListener, PgPool)> {
-    let pool = PgPoolOptions::new()
-        .max_connections(1)
-        .acquire_timeout(Duration::from_secs(10))
-        .idle_timeout(None)
-        .max_lifetime(None)
-        .after_connect(|connection, _| Box::pin(make_durable(connection)))
-        .connect_lazy_with(engine_options(options.clone()));
-    let mut listener = PgListener::connect_with(&pool).await?;
-    listener.eager_reconnect(false);
-    Ok((listener, pool))
-}
-
-/// A server that is starting, or has no connection left, is asked again: many processes may come up at once.
-async fn open(options: &PgConnectOptions) -> std::result::Result<PgConnection, sqlx::Error> {
-    let mut pause = Duration::from_millis(50);
-    let give_up_at = tokio::time::Instant::now() + Duration::from_secs(9);
-    loop {
-        match PgConnection::connect_with(options).await {
-            Ok(mut connection) => {
-                make_durable(&mut connection).await?;
-                return Ok(connection);
-            }
-            Err(sqlx::Error::Database(error))
-                if error.is_transient_in_connect_phase() && tokio::time::Instant::now() < give_up_at =>
-            {
-                tracing::debug!(%error, "the database takes no connection for now");
-                tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
-                // A heartbeat's session has to be back well within the grace of those that were luckier.
-                pause = (pause * 2).min(Duration::from_millis(200));
-            }
-            Err(error) => return Err(error),
-        }
+    if server.encoding != "UTF8" {
+        return Err(StoreError::new(
+            StoreErrorKind::Configuration,
+            format!("the database has the encoding {}; create one with ENCODING 'UTF8'", server.encoding),
+        ));
     }
-}
-
-/// Of every connection that the engine opens itself.
-const SESSION: [(&str, &str); 11] = [
-    // A silent network ends a session within half a minute, on the server's side too.
-    ("tcp_keepalives_idle", "10"),
-    ("tcp_keepalives_interval", "5"),
-    ("tcp_keepalives_count", "3"),
-    ("tcp_user_timeout", "25000"),
-    // Every statement goes by an index. Left free, the planner reads the whole of a table that was small when it
-    // looked, or of which much is pending, and the cost of a beat or claim grows with the finished rows.
-    ("enable_seqscan", "off"),
-    ("enable_bitmapscan", "off"),
-    ("enable_hashjoin", "off"),
-    ("enable_mergejoin", "off"),
-    ("jit", "off"),
-    // A statement that waited for a lease row reads it again; a role may be set to fail instead.
-    ("default_transaction_isolation", "read committed"),
-    ("lock_timeout", "0"),
-];
-
-fn engine_options(options: PgConnectOptions) -> PgConnectOptions {
-    options.disable_statement_logging().options(SESSION)
-}
-
-/// A cluster may run with it off: then an acknowledged record could be lost by a crash of the server.
-async fn make_durable(connection: &mut PgConnection) -> std::result::Result<(), sqlx::Error> {
-    let sql =
-        "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
-    sqlx::query(sql).execute(connection).await.map(drop)
+    Ok(())
 }
 
 /// A timestamp in microseconds since 1970, without a time crate.

@@ -81,6 +81,16 @@ pub(super) fn as_server_user(program: &Path, args: &[&str]) -> Command {
     command
 }
 
+/// A new folder that the server's user owns, with a path short enough for a socket. `name` ends with `XXXXXX`.
+pub(super) fn make_folder(name: &str) -> PathBuf {
+    let parent = if is_root() { PathBuf::from("/tmp") } else { std::env::temp_dir() };
+    let template = parent.join(name).display().to_string();
+    let made = output(as_server_user(Path::new("mktemp"), &["-d", &template]));
+    let words = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.success(), "can't make a folder for a server (as root that needs a user `postgres`): {words}");
+    PathBuf::from(String::from_utf8_lossy(&made.stdout).trim())
+}
+
 /// Runs a command to its end and gives what it wrote.
 ///
 /// # Panics

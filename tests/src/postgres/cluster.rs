@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::binaries::{as_server_user, folder, is_root, output};
+use super::binaries::{as_server_user, folder, make_folder, output};
 use super::{blocking, create_database};
 
 /// A Postgres server that a test has for itself, to stop and start it; [`fresh_database`](super::fresh_database) is
@@ -44,7 +44,7 @@ impl Cluster {
 
     pub(super) fn launch() -> Self {
         let programs = folder();
-        let folder = make_folder();
+        let folder = make_folder("durable-postgres-XXXXXX");
         let watchdog = watch(&programs, &folder);
         let mut cluster = Self { programs, folder, port: 0, watchdog };
         cluster.initialize();
@@ -133,8 +133,7 @@ impl Cluster {
     }
 
     fn configure(&mut self) {
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        self.port = free.expect("127.0.0.1 has a free port").port();
+        self.port = free_port();
         let settings = format!(
             "\nlisten_addresses = '127.0.0.1'\nport = {}\nunix_socket_directories = '{}'\nmax_connections = 200\n\
              fsync = on\nsynchronous_commit = on\nlogging_collector = off\ntimezone = 'UTC'\n",
@@ -174,14 +173,10 @@ impl Drop for Cluster {
     }
 }
 
-/// A folder that the server's user owns, with a path short enough for a socket.
-fn make_folder() -> PathBuf {
-    let parent = if is_root() { PathBuf::from("/tmp") } else { std::env::temp_dir() };
-    let template = parent.join("durable-postgres-XXXXXX").display().to_string();
-    let made = output(as_server_user(Path::new("mktemp"), &["-d", &template]));
-    let words = String::from_utf8_lossy(&made.stderr);
-    assert!(made.status.success(), "can't make a folder for Postgres (as root that needs a user `postgres`): {words}");
-    PathBuf::from(String::from_utf8_lossy(&made.stdout).trim())
+/// A port that nobody listens on now.
+pub(super) fn free_port() -> u16 {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    free.expect("127.0.0.1 has a free port").port()
 }
 
 fn watch(programs: &Path, folder: &Path) -> Child {

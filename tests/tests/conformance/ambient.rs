@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use durable::{step, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 
 use crate::support::{begin, crash_and_recover, probe, quick, reach, rows};
 
@@ -61,7 +61,7 @@ async fn greet() -> String {
     durable::state::<String>().to_string()
 }
 
-on_both_stores! {
+everywhere! {
     async fn time_randomness_and_keys_repeat_after_a_crash(database: Database) {
         let (runtime, probe) = begin(&database).await;
         runtime.enter(async { ambient::start().id("w").await.unwrap() }).await;

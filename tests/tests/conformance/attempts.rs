@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use durable::{ErrorKind, Failure, QueueLimits, Requeue, WorkflowStatus, step, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 
 use crate::support::{Probe, becomes, begin, probe, quick, reach, recovered, rows, rows_become};
 
@@ -68,7 +68,7 @@ async fn tried_at_the_end_of_time() -> Result<(), String> {
 
 const STATE: &str = "SELECT status, reason, attempts, error_message FROM workflows";
 
-on_both_stores! {
+everywhere! {
     async fn recorded_steps_are_not_run_again_and_the_failed_one_is(database: Database) {
         let (runtime, probe) = begin(&database).await;
         let run = runtime.enter(async { tried::start(2).id("w").await.unwrap() }).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use durable::{step, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 use futures_util::future::join_all;
 
 use crate::support::{begin, crash_and_recover, probe, reach, rows, rows_become};
@@ -142,7 +142,7 @@ async fn narrow(n: u32) {
     probe().gate(&format!("narrow {n}")).await;
 }
 
-on_both_stores! {
+everywhere! {
     async fn chains_with_opposite_latencies_keep_their_own_outcomes(database: Database) {
         let (runtime, probe) = begin(&database).await;
         runtime.enter(async { two_chains::start().id("w").await.unwrap() }).await;

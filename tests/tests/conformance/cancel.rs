@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use durable::{ErrorKind, WorkflowStatus, step, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 
 use crate::support::{Probe, becomes, begin, insert_pending, probe, quick, reach, recovered, rows, rows_become};
 
@@ -86,7 +86,7 @@ async fn unstarted() {
 
 const STEPS: &str = "SELECT step_name, status, error_message FROM workflow_steps ORDER BY step_index";
 
-on_both_stores! {
+everywhere! {
     async fn a_running_body_is_told_and_its_outcome_is_the_last_that_is_recorded(database: Database) {
         let (runtime, probe) = begin(&database).await;
         let run = runtime.enter(async { listener::start("heard".to_owned()).id("w").await.unwrap() }).await;

@@ -1,7 +1,7 @@
 //! Rows damaged by hand: they block their own workflow, with what, where and what to do, and no other.
 
 use durable::{ErrorKind, WorkflowStatus, step, workflow};
-use durable_tests::{Database, Store, on_both_stores};
+use durable_tests::{Database, everywhere};
 use serde::{Deserialize, Serialize};
 
 use crate::support::{becomes, begin, crash_and_recover, execute, insert_pending, probe, reach, recovered, rows};
@@ -53,7 +53,7 @@ async fn damaged(database: &Database, sql: &str) -> (durable::Runtime, crate::su
 
 const FETCH_OF_BAD: &str = "WHERE workflow_id = 'bad' AND step_name = 'fetch'";
 
-on_both_stores! {
+everywhere! {
     async fn an_output_of_another_type_blocks_and_goes_on_after_a_repair(database: Database) {
         let sql = format!(r#"UPDATE workflow_steps SET output = '{{"count": 7}}' {FETCH_OF_BAD}"#);
         let (next, probe, text) = damaged(&database, &sql).await;
@@ -140,50 +140,38 @@ on_both_stores! {
 #[test]
 fn text_that_is_no_json_blocks_on_sqlite() {
     // Postgres refuses to store it.
-    durable_tests::run(
-        async |database| {
-            let sql = format!("UPDATE workflow_steps SET output = '{{\"number\": 7' {FETCH_OF_BAD}");
-            let (_next, _probe, text) = damaged(&database, &sql).await;
-            assert!(text.contains("step `fetch` at step 0") && text.contains("EOF"), "{text}");
-        },
-        Store::Sqlite,
-    );
+    durable_tests::run::sqlite(async |database| {
+        let sql = format!("UPDATE workflow_steps SET output = '{{\"number\": 7' {FETCH_OF_BAD}");
+        let (_next, _probe, text) = damaged(&database, &sql).await;
+        assert!(text.contains("step `fetch` at step 0") && text.contains("EOF"), "{text}");
+    });
 }
 
 #[test]
 fn bytes_that_are_no_text_block_on_sqlite() {
-    durable_tests::run(
-        async |database| {
-            let sql = format!("UPDATE workflow_steps SET output = CAST(x'22ff22' AS TEXT) {FETCH_OF_BAD}");
-            let (_next, _probe, text) = damaged(&database, &sql).await;
-            assert!(text.contains("`fetch` at step 0"), "{text}");
-        },
-        Store::Sqlite,
-    );
+    durable_tests::run::sqlite(async |database| {
+        let sql = format!("UPDATE workflow_steps SET output = CAST(x'22ff22' AS TEXT) {FETCH_OF_BAD}");
+        let (_next, _probe, text) = damaged(&database, &sql).await;
+        assert!(text.contains("`fetch` at step 0"), "{text}");
+    });
 }
 
 #[test]
 fn an_input_that_is_no_text_blocks_on_sqlite() {
-    durable_tests::run(
-        async |database| {
-            let (runtime, probe) = begin(&database).await;
-            // Nobody looks while it is damaged.
-            runtime.shutdown().await;
-            insert_pending(&database, "bad", "order", Some("{}")).await;
-            insert_pending(&database, "good", "order", Some(r#"{"count": 1}"#)).await;
-            execute(
-                &database,
-                "UPDATE workflow_payloads SET payload = CAST(x'22ff22' AS TEXT) WHERE workflow_id = 'bad'",
-            )
+    durable_tests::run::sqlite(async |database| {
+        let (runtime, probe) = begin(&database).await;
+        // Nobody looks while it is damaged.
+        runtime.shutdown().await;
+        insert_pending(&database, "bad", "order", Some("{}")).await;
+        insert_pending(&database, "good", "order", Some(r#"{"count": 1}"#)).await;
+        execute(&database, "UPDATE workflow_payloads SET payload = CAST(x'22ff22' AS TEXT) WHERE workflow_id = 'bad'")
             .await;
-            probe.open("hold");
-            let next = recovered(&database, &probe).await;
-            assert_eq!(reach::<order>(&next, "good").await.result().await.unwrap(), 8);
-            let run = reach::<order>(&next, "bad").await;
-            becomes(&run, WorkflowStatus::Blocked).await;
-            let text = run.result().await.unwrap_err().to_string();
-            assert!(text.contains("its input can't be read") && text.contains("then resume the workflow"), "{text}");
-        },
-        Store::Sqlite,
-    );
+        probe.open("hold");
+        let next = recovered(&database, &probe).await;
+        assert_eq!(reach::<order>(&next, "good").await.result().await.unwrap(), 8);
+        let run = reach::<order>(&next, "bad").await;
+        becomes(&run, WorkflowStatus::Blocked).await;
+        let text = run.result().await.unwrap_err().to_string();
+        assert!(text.contains("its input can't be read") && text.contains("then resume the workflow"), "{text}");
+    });
 }

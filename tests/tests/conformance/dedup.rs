@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use durable::{ErrorKind, OnDuplicate, QueueLimits, Requeue, WorkflowStatus, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 use futures_util::future::join_all;
 
 use crate::support::{Probe, becomes, begin, execute, probe, quick, rows};
@@ -20,7 +20,7 @@ async fn sole_too(word: String) -> String {
     word
 }
 
-on_both_stores! {
+everywhere! {
     async fn a_start_with_a_taken_key_is_the_run_that_has_it(database: Database) {
         let (runtime, probe) = begin(&database).await;
         let client = runtime.client();

@@ -1,7 +1,7 @@
 //! A workflow whose code no longer makes the recorded call is blocked, visibly, and goes on after a fix.
 
 use durable::{ErrorKind, WorkflowStatus, step, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 
 use crate::support::{becomes, begin, crash_and_recover, probe, reach, rows};
 
@@ -88,7 +88,7 @@ async fn message(database: &durable_tests::Database, id: &str) -> String {
     rows(database, &format!("SELECT error_message FROM workflows WHERE workflow_id = '{id}'")).await.remove(0)
 }
 
-on_both_stores! {
+everywhere! {
     async fn a_renamed_step_blocks_with_both_names_sites_index_and_neighbours(database: Database) {
         let (runtime, probe) = begin(&database).await;
         runtime.enter(async { renaming::start().id("w").await.unwrap() }).await;

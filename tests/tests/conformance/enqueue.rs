@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use durable::{Client, Enqueue, ErrorKind, QueueLimits, RunId, Start, WorkflowStatus, workflow};
-use durable_tests::{Database, Store, on_both_stores};
+use durable_tests::{Database, Store, everywhere};
 use serde_json::json;
 use sqlx::{Connection, Executor, PgConnection, Row};
 
@@ -67,7 +67,7 @@ fn refused() -> Vec<String> {
     wrong.into_iter().map(str::to_owned).chain(["x".repeat(513), "é".repeat(257), "x".repeat(10 << 10)]).collect()
 }
 
-on_both_stores! {
+everywhere! {
     async fn a_client_without_a_runtime_submits_and_waits(database: Database) {
         let client = client_of(&database).await;
         let run = client.start(parcel_with("a")).await.unwrap();
@@ -263,12 +263,12 @@ async fn with_sql(database: &Database, probe: &Probe) -> (durable::Runtime, PgCo
         .heartbeat(Duration::from_secs(10))
         .grace(Duration::from_secs(20))
         .lease(Duration::from_secs(40));
-    (patient.build().await.unwrap(), PgConnection::connect(database.url()).await.unwrap())
+    (patient.build().await.unwrap(), PgConnection::connect(database.direct_url()).await.unwrap())
 }
 
 #[test]
 fn sql_enqueues_with_every_option_when_its_transaction_commits() {
-    durable_tests::run(sql_enqueues, Store::Postgres);
+    durable_tests::run::postgres(sql_enqueues);
 }
 
 async fn sql_enqueues(database: Database) {
@@ -318,7 +318,7 @@ async fn sql_enqueues(database: Database) {
 
 #[test]
 fn sql_that_can_not_be_followed_is_refused_with_a_state_of_its_own() {
-    durable_tests::run(sql_refuses, Store::Postgres);
+    durable_tests::run::postgres(sql_refuses);
 }
 
 async fn sql_refuses(database: Database) {

@@ -5,7 +5,7 @@ use std::fmt;
 
 use anyhow::Context as _;
 use durable::{Failure, step, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 use serde::{Deserialize, Serialize};
 
 use crate::support::{begin, crash_and_recover, probe, reach, rows};
@@ -148,7 +148,7 @@ async fn ends_with_stored() -> Result<(), Stored> {
     Err(Stored::Poor { account: 1, cents: 2 })
 }
 
-on_both_stores! {
+everywhere! {
     async fn the_first_run_and_a_replay_see_the_same_error(database: Database) {
         let (runtime, probe) = begin(&database).await;
         runtime.enter(async { all_kinds::start().id("w").await.unwrap() }).await;

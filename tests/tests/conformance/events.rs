@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 
 use durable::{Builder, Event, step, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 
 use crate::support::{begin, crash_and_recover, probe, reach, rows};
 
@@ -36,7 +36,7 @@ async fn unwatched(n: u32) -> u32 {
     one().await + n
 }
 
-on_both_stores! {
+everywhere! {
     async fn events_come_in_order_over_a_crash(database: Database) {
         let (runtime, probe) = begin(&database).await;
         runtime.enter(async { watched::start().id("w").await.unwrap() }).await;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use durable::{ErrorKind, WorkflowStatus, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 use futures_util::future::join_all;
 
 use crate::support::{Probe, becomes, begin, probe, quick, recovered, rows, rows_become};
@@ -34,7 +34,7 @@ fn named(id: &str) -> durable::Start<node> {
 
 const STATES: &str = "SELECT workflow_id, status, reason, error_message FROM workflows ORDER BY submission";
 
-on_both_stores! {
+everywhere! {
     async fn a_run_starts_once_all_that_it_waits_for_are_done(database: Database) {
         let (runtime, probe) = begin(&database).await;
         probe.open("nodes are held");

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use durable::{ErrorKind, WorkflowStatus, step, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 use serde::{Deserialize, Serialize};
 
 use crate::support::{becomes, begin, insert_pending, probe, quick, reach, recovered, rows, rows_become};
@@ -52,7 +52,7 @@ async fn holds() -> u32 {
     hold().await
 }
 
-on_both_stores! {
+everywhere! {
     async fn a_panic_in_decoding_an_input_blocks_its_run_alone(database: Database) {
         let (first, probe) = begin(&database).await;
         first.shutdown().await;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use durable::{Runtime, WorkflowStatus, step, workflow};
-use durable_tests::{Database, Store, on_both_stores};
+use durable_tests::{Database, Store, everywhere};
 
 use crate::support::{Probe, becomes, begin, insert_pending, probe, quick, reach, recovered, rows, rows_become};
 
@@ -139,7 +139,7 @@ async fn use_and_leave(runtime: &Runtime, n: u64) {
         .await;
 }
 
-on_both_stores! {
+everywhere! {
     async fn runtimes_that_are_dropped_leave_no_connection_and_no_task(database: Database) {
         let probe = Probe::default();
         let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use durable::{ErrorKind, QueueLimits, Start, WorkflowStatus, workflow};
-use durable_tests::{Database, Store, on_both_stores};
+use durable_tests::{Database, Store, everywhere};
 
 use crate::support::{Probe, becomes, begin, execute, insert_pending, probe, quick, recovered, rows, rows_become};
 
@@ -71,7 +71,7 @@ fn most_at_once(notes: &[String], of: &str) -> usize {
     most
 }
 
-on_both_stores! {
+everywhere! {
     async fn each_executor_keeps_its_own_limit(database: Database) {
         let probe = Probe::default();
         let limits = QueueLimits::new().executor_concurrency(2);
@@ -387,7 +387,7 @@ async fn rows_read_by_a_claim(database: &Database) -> u64 {
 
 #[test]
 fn a_claim_does_not_read_the_backlog_of_a_busy_partition() {
-    durable_tests::run(backlog_is_not_read, Store::Postgres);
+    durable_tests::run::postgres(backlog_is_not_read);
 }
 
 async fn backlog_is_not_read(database: Database) {

@@ -1,7 +1,7 @@
 //! A durable call where it can't be recorded panics and names the way out; it never runs silently unrecorded.
 
 use durable::{ErrorKind, FailureKind, step, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 
 use crate::support::{begin, probe, rows};
 
@@ -73,7 +73,7 @@ fn panic_text(error: tokio::task::JoinError) -> String {
     *error.into_panic().downcast::<String>().unwrap()
 }
 
-on_both_stores! {
+everywhere! {
     async fn a_step_outside_of_a_workflow_panics_with_the_way_out(database: Database) {
         let (runtime, probe) = begin(&database).await;
         let text = panic_text(tokio::spawn(runtime.enter(async { leaf("outside").await })).await.unwrap_err());

@@ -1,7 +1,7 @@
 //! A panic in user code is a recorded failure with its message and place, and nobody else notices.
 
 use durable::{ErrorKind, FailureKind, step, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 use futures_util::future::join_all;
 
 use crate::support::{begin, crash_and_recover, probe, reach, rows};
@@ -82,7 +82,7 @@ async fn quiet(number: u32) -> anyhow::Result<u32> {
     Ok(number + explode("no").await?)
 }
 
-on_both_stores! {
+everywhere! {
     async fn a_panicking_step_is_an_error_with_message_and_place(database: Database) {
         let (runtime, probe) = begin(&database).await;
         let cases = [("text", "fixed text"), ("string", "made text"), ("custom", "a payload that is no text")];

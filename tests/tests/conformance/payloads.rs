@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use durable::{step, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::support::{begin, crash_and_recover, insert_pending, probe, reach, rows};
@@ -185,7 +185,7 @@ async fn purchase(order: moved::Purchase) -> u32 {
     order.number * order.count
 }
 
-on_both_stores! {
+everywhere! {
     async fn a_nul_in_values_and_keys_comes_back_exactly(database: Database) {
         let (runtime, probe) = begin(&database).await;
         let literal = r"\u0000";

@@ -1,7 +1,7 @@
 //! `llm_pipeline(doc).await`: a plain call of a workflow is a durable run; under `plain` nothing is recorded.
 
 use durable::{ErrorKind, FailureKind, step, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 
 use crate::support::{Probe, begin, crash_and_recover, probe, reach, rows, rows_become};
 
@@ -25,7 +25,7 @@ async fn plain_number() -> u32 {
     1
 }
 
-on_both_stores! {
+everywhere! {
     async fn a_plain_call_is_a_durable_run_with_a_fresh_id(database: Database) {
         let (runtime, probe) = begin(&database).await;
         probe.open("twice");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use durable::{ErrorKind, QueueLimits, WorkflowStatus, step, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 
 use crate::support::{Probe, becomes, begin, probe, quick, rows, rows_become};
 
@@ -30,7 +30,7 @@ fn in_turn(database: &durable_tests::Database, probe: &Probe) -> durable::Builde
     quick(database, probe).max_running(1)
 }
 
-on_both_stores! {
+everywhere! {
     async fn a_workflow_with_a_queue_is_claimed_from_it(database: Database) {
         let (runtime, probe) = begin(&database).await;
         let run = runtime.enter(async { send::start("hello".to_owned()).id("w").await.unwrap() }).await;

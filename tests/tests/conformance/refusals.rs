@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use durable::{ErrorKind, Failure, FailureKind, WorkflowStatus, step, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 use serde::{Deserialize, Serialize, Serializer, ser};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -183,7 +183,7 @@ async fn keyed(map: BTreeMap<String, f64>) -> usize {
     map.len()
 }
 
-on_both_stores! {
+everywhere! {
     async fn a_payload_over_the_limit_is_refused_with_step_size_and_limit(database: Database) {
         let probe = Probe::default();
         let runtime = quick(&database, &probe).payload_max(MIB).build().await.unwrap();

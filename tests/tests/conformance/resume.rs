@@ -1,7 +1,7 @@
 //! A new workflow attempt: what is recorded stays, the error that ended the run is tried again, counts begin at zero.
 
 use durable::{ErrorKind, WorkflowStatus, step, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 
 use crate::support::{Probe, becomes, begin, probe, quick, reach, rows};
 
@@ -62,7 +62,7 @@ async fn cancellable() -> u32 {
 const ROW: &str =
     "SELECT status, reason, error_message, attempts, recoveries, executor_id, completed_at FROM workflows";
 
-on_both_stores! {
+everywhere! {
     async fn after_a_failure_only_the_error_that_ended_it_runs_again(database: Database) {
         let (runtime, probe) = begin(&database).await;
         let run = runtime.enter(async { three::start().id("w").await.unwrap() }).await;

@@ -1,7 +1,7 @@
 //! Retries, time limits and permanent errors; a failed attempt is a row of its own, so a restart goes on counting.
 
 use durable::{Failure, step, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 use serde::{Deserialize, Serialize};
 
 use crate::support::{begin, crash_and_recover, probe, reach, rows, rows_become};
@@ -99,7 +99,7 @@ async fn single() -> Result<(), String> {
 const ATTEMPTS: &str =
     "SELECT step_index, attempt, step_name, status, error_message FROM workflow_step_attempts ORDER BY attempt";
 
-on_both_stores! {
+everywhere! {
     async fn a_step_is_tried_until_it_succeeds_and_each_failure_is_a_row(database: Database) {
         let (runtime, probe) = begin(&database).await;
         let run = runtime.enter(async { stubborn::start(2).id("w").await.unwrap() }).await;

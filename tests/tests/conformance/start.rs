@@ -1,7 +1,7 @@
 //! `start` returned `Ok`: the workflow is recorded, once for its id, and is not lost any more.
 
 use durable::{ErrorKind, WorkflowStatus, step, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 use futures_util::future::join_all;
 
 use crate::support::{Probe, becomes, begin, crash_and_recover, insert_pending, probe, quick, reach, recovered, rows};
@@ -40,7 +40,7 @@ async fn capped() -> usize {
     wait_at_gate().await
 }
 
-on_both_stores! {
+everywhere! {
     async fn a_start_that_returned_survives_a_crash(database: Database) {
         let (runtime, probe) = begin(&database).await;
         let run = runtime.enter(async { echo::start("hello".to_owned()).id("w").await.unwrap() }).await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use durable::{step, workflow};
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 use serde::{Deserialize, Serialize};
 
 use crate::support::{begin, crash_and_recover, probe, reach, rows};
@@ -66,7 +66,7 @@ async fn by_method(what: String) -> Result<String, String> {
     Ok(ordered)
 }
 
-on_both_stores! {
+everywhere! {
     async fn a_recorded_step_never_runs_again_and_gives_the_same_value(database: Database) {
         let (mut runtime, probe) = begin(&database).await;
         runtime.enter(async { shopping::start("tea".to_owned()).id("w").await.unwrap() }).await;

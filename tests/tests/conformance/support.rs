@@ -148,14 +148,15 @@ impl Probe {
     }
 }
 
-/// A runtime whose waits are short; its lease is not, since a busy machine may be slow.
+/// A runtime whose waits are short; its lease is not where it need not be, since a busy machine may be slow.
 pub(crate) fn quick(database: &Database, probe: &Probe) -> Builder {
     let (state, events) = (probe.clone(), probe.clone());
     Builder::new()
         .url(database.url())
         .heartbeat(Duration::from_millis(100))
         .grace(Duration::from_millis(300))
-        .lease(Duration::from_secs(20))
+        // Behind a pooler a takeover has to wait for it.
+        .lease(Duration::from_secs(if database.is_pooled() { 3 } else { 20 }))
         .poll(Duration::from_millis(50))
         .pool_size(2)
         .state(state)
@@ -282,7 +283,7 @@ async fn sqlite(database: &Database) -> SqliteConnection {
 }
 
 async fn postgres(database: &Database) -> PgConnection {
-    let mut connection = PgConnection::connect(database.url()).await.unwrap();
+    let mut connection = PgConnection::connect(database.direct_url()).await.unwrap();
     sqlx::raw_sql("SET search_path = durable").execute(&mut connection).await.unwrap();
     connection
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use durable::{Client, WorkflowStatus, workflow};
-use durable_tests::{Database, Store, on_both_stores};
+use durable_tests::{Database, everywhere};
 
 use crate::support::{Probe, becomes, execute, probe, quick, rows};
 
@@ -20,7 +20,7 @@ async fn client(database: &Database) -> Client {
     quick(database, &Probe::default()).client().await.unwrap()
 }
 
-on_both_stores! {
+everywhere! {
     async fn an_idle_executor_is_woken_by_the_enqueue_of_another_process(database: Database) {
         let probe = Probe::default();
         let builder = quick(&database, &probe).heartbeat(RARE).grace(RARE * 3).lease(RARE * 4);
@@ -57,7 +57,7 @@ on_both_stores! {
 /// A session that was ended hears nothing until it has another: what was said meanwhile is found all the same.
 #[test]
 fn an_executor_whose_session_was_ended_listens_again() {
-    durable_tests::run(ended_sessions, Store::Postgres);
+    durable_tests::run::postgres(ended_sessions);
 }
 
 async fn ended_sessions(database: Database) {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use durable_tests::Database;
 use durable_tests::postgres::Cluster;
-use durable_tests::{Database, Store};
 
 use crate::long;
 use crate::scene::{LIMIT, Scene, eventually};
@@ -96,5 +96,5 @@ fn an_executor_that_loses_all_its_sessions_keeps_its_work() {
         a.shuts_down().await;
         b.shuts_down().await;
     };
-    durable_tests::run(case, Store::Postgres);
+    durable_tests::run::postgres(case);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use durable_tests::{Database, Store, on_both_stores};
+use durable_tests::{Database, on_both_stores};
 
 use crate::scene::{LIMIT, Scene, eventually};
 
@@ -82,5 +82,5 @@ fn steps_that_hold_the_whole_pool_cost_no_heartbeat_and_no_workflow() {
         a.shuts_down().await;
         b.shuts_down().await;
     };
-    durable_tests::run(case, Store::Postgres);
+    durable_tests::run::postgres(case);
 }

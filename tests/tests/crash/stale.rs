@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use durable_tests::{Database, Store, on_both_stores};
+use durable_tests::{Database, on_both_stores};
 use sqlx::{Postgres, Transaction};
 
 use crate::scene::{LIMIT, Scene, eventually};
@@ -55,7 +55,7 @@ fn a_write_that_began_before_a_takeover_and_would_commit_after_it_is_refused() {
         assert_eq!(scene.texts("SELECT status FROM executors ORDER BY started_at").await, ["dead", "alive"]);
         a.shuts_down().await;
     };
-    durable_tests::run(case, Store::Postgres);
+    durable_tests::run::postgres(case);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_write_in_flight_while_its_workflow_is_taken_away_is_refused_and_the_executo
         );
         a.shuts_down().await;
     };
-    durable_tests::run(case, Store::Postgres);
+    durable_tests::run::postgres(case);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_workflow_that_a_takeover_finds_locked_is_taken_over_later() {
         assert_eq!(scene.result("w").await, "6");
         b.shuts_down().await;
     };
-    durable_tests::run(case, Store::Postgres);
+    durable_tests::run::postgres(case);
 }
 
 on_both_stores! {

@@ -19,7 +19,7 @@ const ONE_DIALECT: [(&str, &str); 37] = [
     ("write/attempt.sqlite", "a part of the batch"),
     ("write/result.sqlite", "a part of the batch"),
     ("write/settle.sqlite", "a part of the batch"),
-    ("executor/has_suspects.postgres", "a free lock is judged at once on SQLite"),
+    ("executor/suspects.postgres", "a free lock is judged at once on SQLite"),
     ("executor/others.sqlite", "file locks are looked at outside the database"),
     ("executor/register_writer.sqlite", "a part of the registration"),
     ("executor/void.sqlite", "a part of the takeover"),

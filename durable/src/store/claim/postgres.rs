@@ -24,7 +24,8 @@ fn columns(served: &[(&'static str, i32)]) -> (Vec<&'static str>, Vec<i32>) {
 impl ClaimStore for PostgresStore {
     async fn claim_due(&self, lease: &Lease, wanted: &Wanted<'_>, limit: i64) -> Result<Vec<ClaimedWorkflow>> {
         let (names, versions) = columns(wanted.served);
-        let rows = sqlx::query(self.schema.sql(CLAIM_DUE))
+        let query = self
+            .query(CLAIM_DUE)
             .bind(&*lease.executor_id)
             .bind(lease.writer)
             .bind(lease.epoch)
@@ -34,9 +35,8 @@ impl ClaimStore for PostgresStore {
             .bind(i32::try_from(limit).unwrap_or(i32::MAX))
             .bind(wanted.suspect_from)
             .bind(wanted.suspects)
-            .bind(wanted.turn)
-            .fetch_all(&self.pool)
-            .await?;
+            .bind(wanted.turn);
+        let rows = self.pool.ask(query).await?.rows;
         let mut claimed = Vec::with_capacity(rows.len());
         for row in &rows {
             claimed.push(ClaimedWorkflow {
@@ -57,19 +57,17 @@ impl ClaimStore for PostgresStore {
 
     async fn release_orphans(&self, executor_id: &str, keep: &[Arc<str>]) -> Result<u64> {
         let keep: Vec<&str> = keep.iter().map(|id| &**id).collect();
-        let sql = self.schema.sql(RELEASE_ORPHANS);
-        Ok(sqlx::query(sql).bind(executor_id).bind(keep).execute(&self.pool).await?.rows_affected())
+        Ok(self.pool.ask(self.query(RELEASE_ORPHANS).bind(executor_id).bind(keep)).await?.affected)
     }
 
     async fn release_dead(&self, executor_id: &str, max_recoveries: i32, limit: i64) -> Result<u64> {
-        let sql = self.schema.sql(RELEASE_DEAD);
-        let query = sqlx::query(sql).bind(executor_id).bind(max_recoveries).bind(limit);
-        Ok(query.execute(&self.pool).await?.rows_affected())
+        let query = self.query(RELEASE_DEAD).bind(executor_id).bind(max_recoveries).bind(limit);
+        Ok(self.pool.ask(query).await?.affected)
     }
 
     async fn unserved(&self, served: &[(&'static str, i32)]) -> Result<Vec<(String, i32, i64)>> {
         let (names, versions) = columns(served);
-        let rows = sqlx::query(self.schema.sql(UNSERVED)).bind(names).bind(versions).fetch_all(&self.pool).await?;
+        let rows = self.pool.ask(self.query(UNSERVED).bind(names).bind(versions)).await?.rows;
         rows.iter().map(|row| Ok((row.try_get("name")?, row.try_get("version")?, row.try_get("n")?))).collect()
     }
 }

@@ -18,12 +18,13 @@ impl EnqueueStore for PostgresStore {
     async fn submit(&self, rows: &[EnqueueRow]) -> Result<Vec<Submitted>> {
         let arguments = arguments(rows)
             .map_err(|error| StoreError::new(StoreErrorKind::Data, format!("a value can't be sent: {error}")))?;
-        let taken = sqlx::query_with(self.schema.sql(SUBMIT), arguments)
-            .fetch_all(&self.pool)
+        let taken = self
+            .pool
+            .ask(sqlx::query_with(self.schema.sql(SUBMIT), arguments))
             .await
             .map_err(|error| missing_prerequisite(error, rows))?;
         let mut answers = vec![Submitted::New; rows.len()];
-        for row in &taken {
+        for row in &taken.rows {
             let (n, found): (i32, Option<String>) = (row.try_get("n")?, row.try_get("found")?);
             let Some(place) = usize::try_from(n - 1).ok().filter(|place| *place < rows.len()) else { continue };
             answers[place] = match found {
@@ -37,7 +38,7 @@ impl EnqueueStore for PostgresStore {
     }
 
     async fn wake(&self, queues: &[String]) -> Result<()> {
-        sqlx::query(self.schema.sql(WAKE)).bind(queues).execute(&self.pool).await?;
+        self.pool.ask(self.query(WAKE).bind(queues)).await?;
         Ok(())
     }
 }

@@ -14,7 +14,7 @@ WITH beat AS (
     WHERE e.executor_id <> $1 AND NOT e.released
       AND (e.status <> 'alive'
            OR ($5::int8 >= $4::int8 AND e.heartbeat_at < clock_timestamp() - $4 * interval '1 microsecond')
-           OR ($5 >= $3::int8 AND e.heartbeat_at < clock_timestamp() - $3 * interval '1 microsecond'
+           OR ($5 >= $3::int8 AND e.heartbeat_at < clock_timestamp() - $3 * interval '1 microsecond' AND e.has_session
                AND e.number NOT IN (SELECT number FROM held)))
     LIMIT 20
 )

@@ -31,9 +31,18 @@ pub(crate) trait ExecutorStore: Send + Sync {
     /// Marks the own executor as stopped; its lease rows are void from then on.
     async fn retire(&self, executor_id: &str) -> Result<()>;
 
-    /// True if an executor besides `executor_id` is not released and its lock is free: `recover` waits for the
-    /// judgement on it.
-    async fn has_suspects(&self, executor_id: &str) -> Result<bool>;
+    /// Whether there are executors besides `executor_id` that `recover` waits for the judgement on.
+    /// `silence` is for how long it has waited.
+    async fn suspects(&self, executor_id: &str, silence: Duration) -> Result<Suspects>;
+}
+
+/// Executors that may be dead, and are not yet judged.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Suspects {
+    /// One has a free lock: that takes a grace.
+    pub(crate) by_lock: bool,
+    /// One without a lock has been silent: that takes a lease.
+    pub(crate) by_lease: bool,
 }
 
 /// A registered executor.

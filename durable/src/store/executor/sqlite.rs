@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::{Connection, Row, SqliteConnection};
 
-use super::{Beat, BeatQuestion, DeadExecutor, ExecutorStore, LivenessConnection, Look, Registration, Woken};
+use super::{Beat, BeatQuestion, DeadExecutor, ExecutorStore, LivenessConnection, Look, Registration, Suspects, Woken};
 use crate::model::Micros;
 use crate::store::sqlite::{Locks, One, SqliteStore, now, served_json};
 use crate::store::{Lease, Result, StoreError, StoreErrorKind, WriteStore};
@@ -89,9 +89,9 @@ impl ExecutorStore for SqliteStore {
         Ok(())
     }
 
-    async fn has_suspects(&self, _executor_id: &str) -> Result<bool> {
+    async fn suspects(&self, _executor_id: &str, _silence: Duration) -> Result<Suspects> {
         // A free lock is judged by the next beat, with nothing to wait for.
-        Ok(false)
+        Ok(Suspects::default())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Postgres: one transaction under a transaction-scoped advisory lock.
 
 use sqlx::postgres::PgConnection;
-use sqlx::{AssertSqlSafe, Connection, Row};
+use sqlx::{AssertSqlSafe, Row};
 
 use super::{POSTGRES, Plan, plan};
 use crate::store::Result;
@@ -10,48 +10,47 @@ use crate::store::postgres::{PostgresStore, Schema};
 /// The version table, named by schema and not by search path, so that a host's own tables are never mistaken for it.
 /// The catalog is read as a table: `to_regclass` answers from a cache that may not have heard yet of what another
 /// process committed while this one waited for the lock.
-async fn stored_version(connection: &mut PgConnection, schema: &Schema) -> Result<i32> {
+async fn stored_version(tx: &mut PgConnection, schema: &Schema) -> Result<i32> {
     let exists =
         "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
                   WHERE n.nspname = $1 AND c.relname = 'migrations')";
-    let exists: bool = sqlx::query(exists).bind(schema.name()).fetch_one(&mut *connection).await?.try_get(0)?;
+    let exists: bool = schema.query(exists).bind(schema.name()).fetch_one(&mut *tx).await?.try_get(0)?;
     if !exists {
         return Ok(0);
     }
-    let sql = schema.sql("SELECT coalesce(max(version), 0) FROM durable.migrations");
-    Ok(sqlx::query(sql).fetch_one(connection).await?.try_get(0)?)
+    let sql = "SELECT coalesce(max(version), 0) FROM durable.migrations";
+    Ok(schema.query(sql).fetch_one(tx).await?.try_get(0)?)
 }
 
 /// Brings the schema to this build's version, or checks that it is there.
 pub(in crate::store) async fn bring_up(store: &PostgresStore, migrate: bool) -> Result<()> {
     let mut connection = store.connection().await?;
     let schema = &store.schema;
-    if plan(POSTGRES, stored_version(&mut connection, schema).await?, migrate)? == Plan::Current {
-        connection.close().await.ok();
+    let mut tx = connection.begin().await?;
+    if plan(POSTGRES, stored_version(&mut tx, schema).await?, migrate)? == Plan::Current {
+        tx.rollback().await?;
+        connection.close().await;
         return Ok(());
     }
-    let mut tx = connection.begin().await?;
-    sqlx::query("SELECT pg_advisory_xact_lock($1, 0)").bind(schema.lock_class()).execute(&mut *tx).await?;
+    schema.query("SELECT pg_advisory_xact_lock($1, 0)").bind(schema.lock_class()).execute(&mut *tx).await?;
     // Somebody may have been faster while we waited for the lock.
     let stored = match plan(POSTGRES, stored_version(&mut tx, schema).await?, migrate)? {
         Plan::Current => return Ok(()),
         Plan::Above(stored) => stored,
     };
-    let exists: bool = sqlx::query("SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1)")
-        .bind(schema.name())
-        .fetch_one(&mut *tx)
-        .await?
-        .try_get(0)?;
+    let exists = "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1)";
+    let exists: bool = schema.query(exists).bind(schema.name()).fetch_one(&mut *tx).await?.try_get(0)?;
     if !exists {
         // Not IF NOT EXISTS: that asks for the right to create schemas even where a ready-made one is used.
-        sqlx::query(AssertSqlSafe(format!("CREATE SCHEMA {}", schema.name()))).execute(&mut *tx).await?;
+        sqlx::raw_sql(AssertSqlSafe(format!("CREATE SCHEMA {}", schema.name()))).execute(&mut *tx).await?;
     }
     let table = "CREATE TABLE IF NOT EXISTS durable.migrations (version int PRIMARY KEY, name text NOT NULL, \
                  checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT clock_timestamp())";
-    sqlx::query(schema.sql(table)).execute(&mut *tx).await?;
+    sqlx::raw_sql(schema.sql(table)).execute(&mut *tx).await?;
     for migration in POSTGRES.iter().filter(|migration| migration.version > stored) {
         sqlx::raw_sql(schema.sql(migration.sql)).execute(&mut *tx).await?;
-        sqlx::query(schema.sql("INSERT INTO durable.migrations (version, name, checksum) VALUES ($1, $2, $3)"))
+        schema
+            .query("INSERT INTO durable.migrations (version, name, checksum) VALUES ($1, $2, $3)")
             .bind(migration.version)
             .bind(migration.name)
             .bind(migration.checksum())
@@ -59,6 +58,6 @@ pub(in crate::store) async fn bring_up(store: &PostgresStore, migrate: bool) -> 
             .await?;
     }
     tx.commit().await?;
-    connection.close().await.ok();
+    connection.close().await;
     Ok(())
 }

@@ -23,7 +23,8 @@ impl QueueStore for PostgresStore {
     async fn set_queue(&self, name: &str, limits: Option<&QueueLimits>) -> Result<()> {
         let given = limits.is_some();
         let limits = limits.cloned().unwrap_or_default();
-        sqlx::query(self.schema.sql(SET))
+        let query = self
+            .query(SET)
             .bind(name)
             .bind(given)
             .bind(limits.concurrency.map(count))
@@ -33,23 +34,22 @@ impl QueueStore for PostgresStore {
             .bind(limits.partition_concurrency.map(count))
             .bind(limits.partition_executor_concurrency.map(count))
             .bind(limits.partition_rate.map(|(n, _)| count(n)))
-            .bind(limits.partition_rate.map(|(_, window)| micros(window)))
-            .execute(&self.pool)
-            .await?;
+            .bind(limits.partition_rate.map(|(_, window)| micros(window)));
+        self.pool.ask(query).await?;
         Ok(())
     }
 
     async fn pause_queue(&self, name: &str, paused: bool) -> Result<bool> {
-        let query = sqlx::query(self.schema.sql(PAUSE)).bind(name).bind(paused);
-        Ok(query.execute(&self.pool).await?.rows_affected() > 0)
+        let query = self.query(PAUSE).bind(name).bind(paused);
+        Ok(self.pool.ask(query).await?.affected > 0)
     }
 
     async fn has_queue(&self, name: &str) -> Result<bool> {
-        Ok(sqlx::query(self.schema.sql(HAS)).bind(name).fetch_one(&self.pool).await?.try_get(0)?)
+        Ok(self.pool.ask(self.query(HAS).bind(name)).await?.one()?.try_get(0)?)
     }
 
     async fn queues(&self) -> Result<Vec<QueueInfo>> {
-        let rows = sqlx::query(self.schema.sql(LIST)).fetch_all(&self.pool).await?;
+        let rows = self.pool.ask(self.query(LIST)).await?.rows;
         rows.iter().map(info).collect()
     }
 
@@ -57,8 +57,8 @@ impl QueueStore for PostgresStore {
         let names: Vec<&str> = workflows.iter().map(|(name, _, _)| *name).collect();
         let versions: Vec<i32> = workflows.iter().map(|(_, version, _)| *version).collect();
         let queues: Vec<&str> = workflows.iter().map(|(_, _, queue)| &**queue).collect();
-        let query = sqlx::query(self.schema.sql(REGISTER)).bind(names).bind(versions).bind(queues);
-        query.execute(&self.pool).await?;
+        let query = self.query(REGISTER).bind(names).bind(versions).bind(queues);
+        self.pool.ask(query).await?;
         Ok(())
     }
 }

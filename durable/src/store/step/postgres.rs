@@ -20,7 +20,7 @@ impl StepStore for PostgresStore {
     async fn load_histories(&self, ids: &[Arc<str>]) -> Result<HashMap<Arc<str>, HistoryRows>> {
         let ids: Vec<&str> = ids.iter().map(|id| &**id).collect();
         let mut histories: HashMap<Arc<str>, HistoryRows> = HashMap::new();
-        let mut rows = sqlx::query(self.schema.sql(OUTCOMES)).bind(&ids).fetch(&self.pool);
+        let mut rows = self.pool.stream(self.query(OUTCOMES).bind(&ids));
         while let Some(row) = rows.try_next().await? {
             let id: &str = row.try_get("workflow_id")?;
             let history = match histories.get_mut(id) {
@@ -30,7 +30,7 @@ impl StepStore for PostgresStore {
             history.steps.push(step_record(&row)?);
         }
         drop(rows);
-        for row in sqlx::query(self.schema.sql(ATTEMPTS)).bind(&ids).fetch_all(&self.pool).await? {
+        for row in self.pool.ask(self.query(ATTEMPTS).bind(&ids)).await?.rows {
             let id: &str = row.try_get("workflow_id")?;
             histories.entry(id.into()).or_default().attempts.push(AttemptRecord {
                 branch: row.try_get::<&str, _>("branch")?.into(),

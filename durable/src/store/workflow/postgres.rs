@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use sqlx::Row;
 use sqlx::postgres::PgConnection;
-use sqlx::{Connection, Row};
 
 use super::{CancelAnswer, ResumeAnswer, Retry, RetryAnswer, Stopped, WorkflowStore};
 use crate::codec::Outcome;
 use crate::model::{ResumeKeys, StoredInput, WorkflowState, WorkflowStatus, set_aside};
+use crate::store::connection::EngineConnection;
 use crate::store::postgres::{PostgresStore, Time, payload_of, result_of, workflow_state};
 use crate::store::{Lease, Result, StoreError};
 
@@ -29,36 +30,36 @@ const RESUME_RESULT: &str = include_str!("resume_result.postgres.sql");
 #[async_trait]
 impl WorkflowStore for PostgresStore {
     async fn workflow(&self, id: &str) -> Result<Option<WorkflowState>> {
-        let row = sqlx::query(self.schema.sql(WORKFLOW)).bind(id).fetch_optional(&self.pool).await?;
+        let row = self.pool.ask(self.query(WORKFLOW).bind(id)).await?.first();
         row.as_ref().map(workflow_state).transpose()
     }
 
     async fn input(&self, id: &str) -> Result<Option<StoredInput>> {
-        let row = sqlx::query(self.schema.sql(PAYLOAD)).bind(id).bind("input").fetch_optional(&self.pool).await?;
+        let row = self.pool.ask(self.query(PAYLOAD).bind(id).bind("input")).await?.first();
         Ok(row.as_ref().map(payload_of).transpose()?.flatten().map(|payload| StoredInput { payload }))
     }
 
     async fn result(&self, id: &str) -> Result<Option<Outcome>> {
-        let row = sqlx::query(self.schema.sql(PAYLOAD)).bind(id).bind("result").fetch_optional(&self.pool).await?;
+        let row = self.pool.ask(self.query(PAYLOAD).bind(id).bind("result")).await?.first();
         row.as_ref().map(|row| result_of(id, row)).transpose()
     }
 
     async fn unsettled(&self, ids: &[Arc<str>]) -> Result<HashSet<String>> {
         let ids: Vec<&str> = ids.iter().map(|id| &**id).collect();
-        let rows = sqlx::query(self.schema.sql(UNSETTLED)).bind(ids).fetch_all(&self.pool).await?;
+        let rows = self.pool.ask(self.query(UNSETTLED).bind(ids)).await?.rows;
         rows.iter().map(|row| Ok(row.try_get("workflow_id")?)).collect()
     }
 
     async fn taken_away(&self, executor_id: &str, ids: &[Arc<str>]) -> Result<Vec<(String, bool)>> {
         let ids: Vec<&str> = ids.iter().map(|id| &**id).collect();
-        let rows = sqlx::query(self.schema.sql(TAKEN_AWAY)).bind(executor_id).bind(ids).fetch_all(&self.pool).await?;
+        let rows = self.pool.ask(self.query(TAKEN_AWAY).bind(executor_id).bind(ids)).await?.rows;
         rows.iter().map(|row| Ok((row.try_get("workflow_id")?, row.try_get("cancelled")?))).collect()
     }
 
     async fn cancel(&self, id: &str, reason: &str, write_id: i64) -> Result<CancelAnswer> {
         loop {
-            let query = sqlx::query(self.schema.sql(CANCEL)).bind(id).bind(reason).bind(write_id);
-            if let Some(row) = query.fetch_optional(&self.pool).await? {
+            let query = self.query(CANCEL).bind(id).bind(reason).bind(write_id);
+            if let Some(row) = self.pool.ask(query).await?.first() {
                 let at = Some(row.try_get::<Time, _>("completed_at")?.0);
                 return Ok(CancelAnswer::Cancelled { epoch: row.try_get("epoch")?, at });
             }
@@ -78,8 +79,8 @@ impl WorkflowStore for PostgresStore {
         let mut slot = self.apart.lock().await;
         let mut connection = self.take_apart(&mut slot).await?;
         let mut tx = connection.begin().await?;
-        sqlx::query(self.schema.sql(RESUME_LOCK)).bind(id).execute(&mut *tx).await?;
-        let changed = match sqlx::query(self.schema.sql(RESUME)).bind(id).bind(write_id).execute(&mut *tx).await {
+        self.query(RESUME_LOCK).bind(id).execute(&mut *tx).await?;
+        let changed = match self.query(RESUME).bind(id).bind(write_id).execute(&mut *tx).await {
             Ok(done) => done.rows_affected(),
             // The one unique index that a resume can run into is that of dedup keys.
             Err(error) if StoreError::is_conflict(&error) => return Ok(ResumeAnswer::Duplicate),
@@ -106,7 +107,8 @@ impl WorkflowStore for PostgresStore {
         let mut slot = self.apart.lock().await;
         let mut connection = self.take_apart(&mut slot).await?;
         let mut tx = connection.begin().await?;
-        let query = sqlx::query(self.schema.sql(RETRY))
+        let query = self
+            .query(RETRY)
             .bind(retry.workflow_id)
             .bind(retry.epoch)
             .bind(retry.delay)
@@ -131,14 +133,15 @@ impl WorkflowStore for PostgresStore {
 
     async fn stopped(&self, which: &Stopped, after: &str, limit: i64) -> Result<Vec<String>> {
         let statuses: Vec<&str> = which.statuses.iter().map(|status| status.as_str()).collect();
-        let query = sqlx::query(self.schema.sql(STOPPED))
+        let query = self
+            .query(STOPPED)
             .bind(statuses)
             .bind(which.name.as_deref())
             .bind(which.queue.as_deref())
             .bind(which.tag.as_deref())
             .bind(after)
             .bind(limit);
-        let rows = query.fetch_all(&self.pool).await?;
+        let rows = self.pool.ask(query).await?.rows;
         rows.iter().map(|row| Ok(row.try_get("workflow_id")?)).collect()
     }
 }
@@ -146,7 +149,7 @@ impl WorkflowStore for PostgresStore {
 impl PostgresStore {
     /// The connection for transactions, which is put back when all went well: one that a caller who gave up left inside
     /// a transaction is closed, and never seen again.
-    async fn take_apart(&self, slot: &mut Option<PgConnection>) -> Result<PgConnection> {
+    async fn take_apart(&self, slot: &mut Option<EngineConnection>) -> Result<EngineConnection> {
         match slot.take() {
             Some(connection) => Ok(connection),
             None => self.connection().await,
@@ -156,7 +159,7 @@ impl PostgresStore {
     /// What a new workflow attempt sets aside, in the transaction that began it.
     async fn begin_attempt(&self, tx: &mut PgConnection, id: &str) -> Result<()> {
         let mut keys = Vec::new();
-        for row in sqlx::query(self.schema.sql(RESUME_KEYS)).bind(id).fetch_all(&mut *tx).await? {
+        for row in self.query(RESUME_KEYS).bind(id).fetch_all(&mut *tx).await? {
             keys.push(ResumeKeys {
                 branch: row.try_get("branch")?,
                 step_index: row.try_get("step_index")?,
@@ -167,10 +170,10 @@ impl PostgresStore {
         if !aside.is_empty() {
             let branches: Vec<&str> = aside.iter().map(|key| key.branch.as_str()).collect();
             let indexes: Vec<i32> = aside.iter().map(|key| key.step_index).collect();
-            let query = sqlx::query(self.schema.sql(RESUME_ASIDE)).bind(id).bind(branches).bind(indexes);
+            let query = self.query(RESUME_ASIDE).bind(id).bind(branches).bind(indexes);
             query.execute(&mut *tx).await?;
         }
-        sqlx::query(self.schema.sql(RESUME_RESULT)).bind(id).execute(&mut *tx).await?;
+        self.query(RESUME_RESULT).bind(id).execute(&mut *tx).await?;
         Ok(())
     }
 }

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection};
+use sqlx::postgres::{PgArguments, PgConnectOptions};
 use sqlx::query::Query;
-use sqlx::{Arguments, Connection, Postgres, Row, SqlSafeStr};
+use sqlx::{Arguments, Postgres, Row, SqlSafeStr};
 
 use super::{Inspected, Renewal, Tally, WriteStore, WriterConnection};
 use crate::codec::{Codec, Data, Outcome, Payload};
 use crate::model::{AttemptOp, Op, SettleOp, StartOp, StepOp};
-use crate::store::postgres::{JsonText, PostgresStore, Schema, Time, connect, step_record, workflow_state};
+use crate::store::connection::{EngineConnection, Sessions};
+use crate::store::postgres::{JsonText, PostgresStore, Schema, Time, step_record, workflow_state};
 use crate::store::{Lease, Result, StoreError, StoreErrorKind};
 
 const BATCH: &str = include_str!("batch.postgres.sql");
@@ -19,13 +20,15 @@ const INSPECT_WORKFLOWS: &str = include_str!("inspect_workflows.postgres.sql");
 const INSPECT_STEPS: &str = include_str!("inspect_steps.postgres.sql");
 const LEASE: &str = include_str!("lease.postgres.sql");
 
-/// The plan is part of the contract: with the settings of every engine connection this leaves the primary keys as the
-/// only way in, whatever the tables' sizes were when it was made.
-const PINS: &str = "SET plan_cache_mode = force_generic_plan; SET statement_timeout = 0";
-
 impl WriteStore for PostgresStore {
     fn writer(&self, lease: Lease) -> Box<dyn WriterConnection> {
-        Box::new(PostgresWriter { options: self.options.clone(), schema: self.schema.clone(), lease, connection: None })
+        Box::new(PostgresWriter {
+            options: self.options.clone(),
+            sessions: self.sessions(),
+            schema: self.schema.clone(),
+            lease,
+            connection: None,
+        })
     }
 
     fn writers(&self) -> i32 {
@@ -35,9 +38,10 @@ impl WriteStore for PostgresStore {
 
 struct PostgresWriter {
     options: PgConnectOptions,
+    sessions: Sessions,
     schema: Schema,
     lease: Lease,
-    connection: Option<PgConnection>,
+    connection: Option<EngineConnection>,
 }
 
 /// The tolerant twin of a statement: taken step keys are skipped and an earlier result is replaced, at a fifth more cost.
@@ -50,11 +54,9 @@ fn tolerant(text: &'static str) -> String {
 }
 
 impl PostgresWriter {
-    async fn connection(&mut self) -> Result<&mut PgConnection> {
+    async fn connection(&mut self) -> Result<&mut EngineConnection> {
         if self.connection.is_none() {
-            let mut connection = connect(&self.options).await?;
-            sqlx::raw_sql(PINS).execute(&mut connection).await?;
-            self.connection = Some(connection);
+            self.connection = Some(EngineConnection::open_pinned(&self.options, self.sessions).await?);
         }
         self.connection
             .as_mut()
@@ -95,7 +97,7 @@ impl PostgresWriter {
             .bind(op.write_id)
             .bind(Time(op.started_at))
             .bind(Time(op.completed_at));
-        let written = query.execute(self.connection().await?).await?.rows_affected();
+        let written = self.connection().await?.ask(query).await?.affected;
         Ok(Tally { steps: i64::from(written > 0), ..Tally::default() })
     }
 }
@@ -109,7 +111,7 @@ impl WriterConnection for PostgresWriter {
         let sql = self.sql(BATCH, tolerate);
         let arguments = batch_arguments(&self.lease, ops)
             .map_err(|error| StoreError::new(StoreErrorKind::Data, format!("a value can't be sent: {error}")))?;
-        let row = sqlx::query_with(sql, arguments).fetch_one(self.connection().await?).await?;
+        let row = self.connection().await?.ask(sqlx::query_with(sql, arguments)).await?.one()?;
         Ok(Tally {
             starts: row.try_get(0)?,
             steps: row.try_get(1)?,
@@ -125,11 +127,11 @@ impl WriterConnection for PostgresWriter {
         let step_ids: Vec<&str> = steps.iter().map(|step| &*step.workflow_id).collect();
         let branches: Vec<&str> = steps.iter().map(|step| &*step.key.branch).collect();
         let indexes: Vec<i32> = steps.iter().map(|step| step.key.index).collect();
-        let (sql_workflows, sql_steps) = (self.schema.sql(INSPECT_WORKFLOWS), self.schema.sql(INSPECT_STEPS));
+        let about_workflows = self.schema.query(INSPECT_WORKFLOWS).bind(&ids);
+        let about_steps = self.schema.query(INSPECT_STEPS).bind(&step_ids).bind(&branches).bind(&indexes);
         let connection = self.connection().await?;
-        let workflows = sqlx::query(sql_workflows).bind(&ids).fetch_all(&mut *connection).await?;
-        let stored =
-            sqlx::query(sql_steps).bind(&step_ids).bind(&branches).bind(&indexes).fetch_all(&mut *connection).await?;
+        let workflows = connection.ask(about_workflows).await?.rows;
+        let stored = connection.ask(about_steps).await?.rows;
         let mut stored = stored.iter();
         let mut found = Vec::with_capacity(ops.len());
         for (op, row) in ops.iter().zip(&workflows) {
@@ -149,9 +151,9 @@ impl WriterConnection for PostgresWriter {
     }
 
     async fn renew(&mut self) -> Result<Renewal> {
-        let sql = self.schema.sql(LEASE);
         let (executor, writer) = (self.lease.executor_id.clone(), self.lease.writer);
-        let row = sqlx::query(sql).bind(&*executor).bind(writer).fetch_optional(self.connection().await?).await?;
+        let query = self.schema.query(LEASE).bind(&*executor).bind(writer);
+        let row = self.connection().await?.ask(query).await?.first();
         let Some(row) = row else { return Ok(Renewal::Lost) };
         let before = std::mem::replace(&mut self.lease.interruptions, row.try_get("interruptions")?);
         Ok(match row.try_get::<i32, _>("epoch")? == self.lease.epoch {
