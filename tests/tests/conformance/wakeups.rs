@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use durable::{Client, WorkflowStatus, workflow};
-use durable_tests::{Database, everywhere};
+use durable_tests::{Database, everywhere, on_both_stores};
 
 use crate::support::{Probe, becomes, execute, probe, quick, rows};
 
@@ -20,7 +20,8 @@ async fn client(database: &Database) -> Client {
     quick(database, &Probe::default()).client().await.unwrap()
 }
 
-everywhere! {
+// Not behind a pooler, where nothing can be heard.
+on_both_stores! {
     async fn an_idle_executor_is_woken_by_the_enqueue_of_another_process(database: Database) {
         let probe = Probe::default();
         let builder = quick(&database, &probe).heartbeat(RARE).grace(RARE * 3).lease(RARE * 4);
@@ -40,7 +41,9 @@ everywhere! {
         becomes(&second, WorkflowStatus::Done).await;
         runtime.shutdown().await;
     }
+}
 
+everywhere! {
     async fn without_listening_work_is_found_with_the_next_heartbeat(database: Database) {
         let probe = Probe::default();
         let runtime = quick(&database, &probe).listen(false).build().await.unwrap();

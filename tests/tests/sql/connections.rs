@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use durable::ErrorKind;
-use durable_tests::postgres;
+use durable_tests::{Database, postgres};
 use durable_tests::postgres::Cluster;
 use sqlx::postgres::PgPoolOptions;
 
@@ -48,6 +48,34 @@ async fn futures_dropped_at_any_moment_leave_no_transaction_in_a_pool_of_one() {
         let open = "SELECT count(*) FROM pg_stat_activity
                     WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
         count(&mut other, open).await == 0
+    })
+    .await;
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn futures_dropped_behind_a_pooler_leave_no_transaction_open() {
+    let database = Database::behind_pooler().await;
+    let runtime = quick(database.url()).pool_size(2).build().await.unwrap();
+    let run = runtime.enter(async { endless::start(10).id("busy").await.unwrap() }).await;
+    let mut dropped = 0;
+    for round in 0..200_u64 {
+        let patience = Duration::from_micros(round * 37 % 8_000);
+        let given_up = match round % 3 {
+            0 => tokio::time::timeout(patience, run.status()).await.is_err(),
+            1 => tokio::time::timeout(patience, run.cancel()).await.is_err(),
+            _ => tokio::time::timeout(patience, run.resume()).await.is_err(),
+        };
+        dropped += usize::from(given_up);
+    }
+    assert!(dropped > 20, "{dropped}");
+    // The pooler's two sessions are free, and so is the pool.
+    let mut other = connect(database.direct_url()).await;
+    eventually(Duration::from_secs(10), "no transaction is open", async || {
+        let open = "SELECT count(*) FROM pg_stat_activity
+                    WHERE datname = current_database() AND state LIKE 'idle in transaction%'
+                      AND state_change < clock_timestamp() - interval '1 second'";
+        count(&mut other, open).await == 0 && run.status().await.is_ok()
     })
     .await;
     runtime.shutdown().await;

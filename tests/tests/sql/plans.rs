@@ -9,7 +9,7 @@ use crate::support::{connect, execute, runtime, source};
 
 /// The settings of every engine connection, and those of a writer, as the library has them.
 fn pins(writer: bool) -> String {
-    let text = source("store/postgres.rs");
+    let text = source("store/connection.rs");
     let list = text.split("const SESSION").nth(1).unwrap().split("];").next().unwrap();
     let words: Vec<&str> = list.split("(\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
     let values: Vec<&str> = list.split("\", \"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
@@ -17,7 +17,6 @@ fn pins(writer: bool) -> String {
     let mut pins: Vec<String> =
         words.iter().zip(values).map(|(word, value)| format!("SET {word} = '{value}'")).collect();
     if writer {
-        let text = source("store/write/postgres.rs");
         let more = text.split("const PINS: &str = \"").nth(1).unwrap().split('"').next().unwrap();
         assert!(more.contains("force_generic_plan"));
         pins.push(more.to_owned());
