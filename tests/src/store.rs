@@ -54,7 +54,12 @@ impl Database {
     /// A database on Postgres that the library reaches by way of PgBouncer in transaction mode.
     pub async fn behind_pooler() -> Self {
         let url = postgres::fresh_database().await;
-        Self { store: Store::Postgres, pooled: Some(postgres::pooled(&url).await), url, _directory: None }
+        Self {
+            store: Store::Postgres,
+            pooled: Some(postgres::pooled(&url, postgres::Settings::Refused).await),
+            url,
+            _directory: None,
+        }
     }
 
     /// What the library is configured with.

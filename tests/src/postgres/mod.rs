@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 pub use self::cluster::Cluster;
-pub(crate) use self::pooler::pooled;
+pub use self::pooler::{Settings, pooled};
 
 /// Names a server to use instead of one of our own. Its user must be allowed to create databases.
 const SERVER: &str = "DURABLE_TEST_POSTGRES_URL";

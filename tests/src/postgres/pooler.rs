@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::binaries::{as_server_user, make_folder};
@@ -24,17 +24,27 @@ cat > /dev/null
 kill -KILL "$pooler"
 rm -rf "$2""#;
 
+/// What a pooler does about the settings that a client asks for as it connects.
+#[derive(Clone, Copy, Debug)]
+pub enum Settings {
+    /// The connection is refused: the default.
+    Refused,
+    /// They are dropped: `ignore_startup_parameters`.
+    Dropped,
+}
+
 /// The URL of a database of the shared server, by way of a pooler in transaction mode that all tests of this process
 /// share. It keeps two sessions for each database and no prepared statements.
 ///
 /// # Panics
 /// There is no PgBouncer, or it does not start; says how to install it.
-pub(crate) async fn pooled(url: &str) -> String {
-    static PORT: OnceLock<u16> = OnceLock::new();
+pub async fn pooled(url: &str, settings: Settings) -> String {
+    static PORTS: [OnceLock<u16>; 2] = [const { OnceLock::new() }; 2];
+    let port = &PORTS[settings as usize];
     let server = server_url().await;
-    let port = match PORT.get() {
+    let port = match port.get() {
         Some(port) => *port,
-        None => blocking(move || *PORT.get_or_init(|| start(&server))).await,
+        None => blocking(move || *port.get_or_init(|| start(&server, settings))).await,
     };
     let (server, address) = (authority(url), format!("postgres@127.0.0.1:{port}"));
     url.replacen(server, &address, 1)
@@ -46,7 +56,7 @@ fn authority(url: &str) -> &str {
     rest.split(['/', '?']).next().unwrap_or(rest)
 }
 
-fn start(server: &str) -> u16 {
+fn start(server: &str, settings: Settings) -> u16 {
     let program = program();
     let folder = make_folder("durable-pgbouncer-XXXXXX");
     let port = free_port();
@@ -55,10 +65,14 @@ fn start(server: &str) -> u16 {
         .next()
         .and_then(|address| address.split_once(':'))
         .expect("the server's URL has a host and a port");
+    let ignored = match settings {
+        Settings::Refused => "",
+        Settings::Dropped => "ignore_startup_parameters = extra_float_digits,options\n",
+    };
     let settings = format!(
         "[databases]\n* = host={host} port={server_port} user=postgres\n\
          [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
-         pool_mode = transaction\ndefault_pool_size = 2\nmax_client_conn = 2000\nserver_idle_timeout = 3\n"
+         pool_mode = transaction\ndefault_pool_size = 2\nmax_client_conn = 2000\nserver_idle_timeout = 3\n{ignored}"
     );
     let file = folder.join("pgbouncer.ini");
     fs::write(&file, settings).expect("the new folder can be written to");
@@ -81,8 +95,8 @@ fn start(server: &str) -> u16 {
 
 /// Its input closes with this process.
 fn keep(watchdog: Child) {
-    static KEPT: OnceLock<Child> = OnceLock::new();
-    KEPT.get_or_init(|| watchdog);
+    static KEPT: Mutex<Vec<Child>> = Mutex::new(Vec::new());
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(watchdog);
 }
 
 fn shown(path: &Path) -> String {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 use rustix::process::Signal;
 
 use crate::long;
@@ -58,7 +58,7 @@ async fn executors(scene: &Scene, name: &str) -> Vec<String> {
     scene.texts(&format!("SELECT status FROM executors WHERE name = '{name}' ORDER BY started_at")).await
 }
 
-on_both_stores! {
+everywhere! {
     async fn a_frozen_owner_that_wakes_after_the_takeover_writes_nothing_and_comes_back_as_another(database: Database) {
         let scene = Scene::new(&database);
         let a = short_lease(&scene, "a").start("arms/w/1/3/150").spawn();

@@ -21,6 +21,8 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 /// Where one case happens.
 pub(crate) struct Scene {
     url: String,
+    /// Behind a pooler a takeover waits for the lease: a short one, in milliseconds.
+    lease: Option<u32>,
     rows: Rows,
     folder: TempDir,
     victims: AtomicU32,
@@ -33,7 +35,8 @@ enum Rows {
 
 impl Scene {
     pub(crate) fn new(database: &Database) -> Self {
-        Self::at(database.url())
+        let lease = database.is_pooled().then_some(3_000);
+        Self { url: database.url().to_owned(), lease, ..Self::at(database.direct_url()) }
     }
 
     pub(crate) fn at(url: &str) -> Self {
@@ -45,7 +48,13 @@ impl Scene {
             let options = SqliteConnectOptions::from_str(url).unwrap().busy_timeout(LIMIT);
             Rows::Sqlite(SqlitePoolOptions::new().max_connections(2).connect_lazy_with(options))
         };
-        Self { url: url.to_owned(), rows, folder: tempfile::tempdir().unwrap(), victims: AtomicU32::new(0) }
+        Self {
+            url: url.to_owned(),
+            lease: None,
+            rows,
+            folder: tempfile::tempdir().unwrap(),
+            victims: AtomicU32::new(0),
+        }
     }
 
     pub(crate) fn is_postgres(&self) -> bool {
@@ -164,7 +173,11 @@ impl Scene {
         command.arg(&self.url).arg(self.effects_file()).args(["--name", name]);
         command.env_remove("DURABLE_CRASH_POINT");
         let n = self.victims.fetch_add(1, Ordering::Relaxed);
-        Launch { command, out: self.folder.path().join(format!("{name}.{n}.out")) }
+        let victim = Launch { command, out: self.folder.path().join(format!("{name}.{n}.out")) };
+        match self.lease {
+            Some(lease) => victim.flag("lease", lease),
+            None => victim,
+        }
     }
 }
 

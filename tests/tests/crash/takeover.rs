@@ -5,7 +5,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
-use durable_tests::on_both_stores;
+use durable_tests::everywhere;
 
 use crate::ledger::Ledger;
 use crate::long;
@@ -31,7 +31,7 @@ pub(crate) async fn recorded(scene: &Scene, id: &str, epoch: i32) -> Vec<String>
     scene.texts(&sql).await
 }
 
-on_both_stores! {
+everywhere! {
     async fn another_process_runs_a_killed_ones_workflow_within_the_promise_and_repeats_only_what_was_in_flight(database: Database) {
         let scene = Scene::new(&database);
         let defaults = |name| scene.victim(name).flag("heartbeat", 1_000).flag("grace", 3_000);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use durable::ErrorKind;
+use durable_tests::postgres::{Cluster, Settings};
 use durable_tests::{Database, postgres};
-use durable_tests::postgres::Cluster;
 use sqlx::postgres::PgPoolOptions;
 
 use crate::support::{connect, count, endless, eventually, execute, quick, sum_of};
@@ -79,6 +79,26 @@ async fn futures_dropped_behind_a_pooler_leave_no_transaction_open() {
     })
     .await;
     runtime.shutdown().await;
+}
+
+/// Runs something, and says whether the executor had a session for its lock.
+async fn has_session(url: &str, direct: &str) -> bool {
+    let runtime = quick(url).build().await.unwrap();
+    runtime.enter(async { sum_of::start(3, 2).await.unwrap().result().await.unwrap() }).await;
+    let sql = "SELECT count(*) FROM durable.executors WHERE status = 'alive' AND has_session";
+    let count = count(&mut connect(direct).await, sql).await;
+    runtime.shutdown().await;
+    count == 1
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_is_noticed_whether_it_refuses_settings_or_drops_them() {
+    for settings in [Settings::Refused, Settings::Dropped] {
+        let direct = postgres::fresh_database().await;
+        let pooled = postgres::pooled(&direct, settings).await;
+        assert!(!has_session(&pooled, &direct).await, "{settings:?}");
+        assert!(has_session(&direct, &direct).await, "{settings:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
