@@ -73,8 +73,8 @@ impl Builder {
     }
 
     /// A Postgres pool of the program's own, used for claims and reads. Writers and heartbeat have three connections
-    /// of their own, opened with the pool's options. Its sessions should have `synchronous_commit` on, or a crash of the
-    /// server can undo a cancel.
+    /// of their own, opened with the pool's options. Behind a transaction pooler those need `extra_float_digits(None)`.
+    /// Its sessions should have `synchronous_commit` on, or a crash of the server can undo a cancel.
     pub fn pool(mut self, pool: sqlx::PgPool) -> Self {
         self.target = Some(Target::Pool(pool));
         self
@@ -119,7 +119,7 @@ impl Builder {
     }
 
     /// How long an executor whose lock is free may be without a heartbeat before it counts as dead. Default 3 s, at
-    /// least two heartbeats.
+    /// least two heartbeats. Behind a transaction pooler there is no lock, and only the [`lease`](Self::lease) counts.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.settings.grace = grace;
         self
@@ -186,7 +186,7 @@ impl Builder {
     }
 
     /// Whether to listen for new work of other processes: LISTEN on Postgres, a look at the file every 20 ms on SQLite.
-    /// Default true. Without it, such work is found with the next heartbeat.
+    /// Default true. Without it, and behind a transaction pooler, such work is found with the next heartbeat.
     pub fn listen(mut self, listen: bool) -> Self {
         self.settings.listen = listen;
         self

@@ -94,7 +94,8 @@ pub async fn init() -> Result<Runtime, Error> {
 
 /// Takes over from executors that are dead, and continues their unfinished workflows from their last recorded step.
 /// Safe on a live fleet: a workflow is taken only from an executor that has ended. On Postgres it may wait up to the
-/// grace (3 s) for the judgement on one whose lock is free; on SQLite it does not wait.
+/// grace (3 s) for the judgement on one whose lock is free, and behind a transaction pooler up to the lease (30 s) for
+/// the next sign of life of every other; on SQLite it does not wait.
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`] without a default runtime; what the database says otherwise.

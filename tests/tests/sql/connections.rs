@@ -5,7 +5,7 @@ use std::time::Duration;
 use durable::ErrorKind;
 use durable_tests::postgres::{Cluster, Settings};
 use durable_tests::{Database, postgres};
-use sqlx::postgres::PgPoolOptions;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 use crate::support::{connect, count, endless, eventually, execute, quick, sum_of};
 
@@ -89,6 +89,18 @@ async fn has_session(url: &str, direct: &str) -> bool {
     let count = count(&mut connect(direct).await, sql).await;
     runtime.shutdown().await;
     count == 1
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_of_the_programs_own_works_behind_a_pooler() {
+    let database = Database::behind_pooler().await;
+    let options: PgConnectOptions = database.url().parse().unwrap();
+    let pool = PgPoolOptions::new().max_connections(4).connect_with(options.extra_float_digits(None)).await.unwrap();
+    let runtime = quick("").pool(pool).build().await.unwrap();
+    let runs =
+        (0..40).map(|n| runtime.enter(async move { sum_of::start(n, 2).await.unwrap().result().await.unwrap() }));
+    futures_util::future::join_all(runs).await;
+    runtime.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
