@@ -9,6 +9,7 @@ use crate::answer::Answer;
 use crate::contestant::{Contestant, Target};
 use crate::crowd::at_most;
 use crate::lap;
+use crate::setting::setting;
 use crate::work::{Shape, named};
 
 /// A work that took less is repeated, and the median counts.
@@ -95,7 +96,7 @@ async fn queue<C: Contestant>(target: &Target, workflows: u32) -> Result<f64> {
     let engine = Arc::new(C::start(target).await?);
     let fill = |workflows: u32| {
         let engine = Arc::clone(&engine);
-        at_most(PRODUCERS, workflows, move || {
+        at_most(setting("PEERS_PRODUCERS", PRODUCERS), workflows, move || {
             let engine = Arc::clone(&engine);
             async move { engine.enqueue().await }
         })
