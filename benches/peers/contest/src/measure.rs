@@ -19,7 +19,7 @@ const ENOUGH: Duration = Duration::from_secs(1);
 const REPETITIONS: usize = 15;
 
 /// Tasks that enqueue at the same time.
-const PRODUCERS: usize = 64;
+const PRODUCERS: usize = 512;
 
 /// `<program> WORK URL [--quick]`: does the work on the empty database at the URL, and prints the answer as JSON.
 ///
