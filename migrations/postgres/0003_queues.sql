@@ -500,16 +500,27 @@ END $$;
 -- Dead letters and failures, for those who look and requeue.
 CREATE INDEX workflows_stopped ON durable.workflows (status, completed_at) WHERE status IN ('dead', 'failed');
 
--- Whether something is pending in the queues that are served (NULL: all) or has fallen due, and how many microseconds
--- it is until the next falls due.
-CREATE FUNCTION durable.look(names text[], versions int[], serves text[]) RETURNS TABLE (due boolean, due_in int8)
-LANGUAGE sql STABLE
+-- Whether something is pending in the queues that are served (NULL: all) or has fallen due; how many microseconds it is
+-- until the next falls due, or until what a rate holds back may go on; and whether one of the queues has a rate.
+CREATE FUNCTION durable.look(names text[], versions int[], serves text[])
+RETURNS TABLE (due boolean, due_in int8, rated boolean) LANGUAGE sql STABLE
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+    WITH rates AS MATERIALIZED (
+        SELECT q.name, v.rate_window FROM durable.queues q CROSS JOIN LATERAL (VALUES (q.rate_window), (q.partition_rate_window)) v (rate_window)
+        WHERE v.rate_window IS NOT NULL AND NOT q.paused AND (serves IS NULL OR q.name = ANY (serves))
+    ), room AS (
+        SELECT min(c.claimed_at + r.rate_window) AS at FROM rates r CROSS JOIN LATERAL (
+            SELECT min(c.claimed_at) AS claimed_at FROM durable.queue_claims c
+            WHERE c.queue = r.name AND c.claimed_at > clock_timestamp() - r.rate_window) c
+        WHERE EXISTS (SELECT 1 FROM durable.workflows w WHERE w.status = 'pending' AND w.queue = r.name)
+    ), next AS (
+        SELECT min(w.wake_at) AS at FROM durable.workflows w WHERE w.status = 'waiting' AND w.awaiting = 0
+    )
     SELECT EXISTS (SELECT 1 FROM durable.pending_names g WHERE (g.name, g.version) IN (SELECT * FROM unnest(names, versions))
-                   AND (serves IS NULL OR g.queue = ANY (serves))) OR coalesce(next.due_in <= 0, false), next.due_in
-    FROM (SELECT min(w.wake_at) AS wake_at FROM durable.workflows w WHERE w.status = 'waiting' AND w.awaiting = 0) m
-    -- No further than an hour: a time written by hand may be infinite.
-    CROSS JOIN LATERAL (SELECT CASE WHEN m.wake_at IS NOT NULL THEN (extract(epoch FROM
-        least(greatest(m.wake_at, '1970-01-01'), clock_timestamp() + interval '1 hour') - clock_timestamp()) * 1000000)::int8
-        END AS due_in) next
+                   AND (serves IS NULL OR g.queue = ANY (serves))) OR coalesce(next.at <= clock_timestamp(), false),
+           -- No further than an hour: a time written by hand may be infinite.
+           (extract(epoch FROM least(greatest(least(next.at, room.at), '1970-01-01'), clock_timestamp() + interval '1 hour')
+                               - clock_timestamp()) * 1000000)::int8 * CASE WHEN coalesce(next.at, room.at) IS NOT NULL THEN 1 END,
+           EXISTS (SELECT 1 FROM rates)
+    FROM next, room
 $$;

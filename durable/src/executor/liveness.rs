@@ -25,6 +25,9 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 /// Between two words of work.
 const LISTEN_PAUSE: Duration = Duration::from_millis(2);
 
+/// Between two claims of what falls due.
+const DUE_PAUSE: Duration = Duration::from_millis(5);
+
 /// A beat, and what it says of the time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heard {
@@ -48,6 +51,10 @@ pub(super) struct Liveness {
     pub(super) work: Notify,
     /// When the next falls due.
     pub(super) due_at: watch::Sender<Option<Instant>>,
+    /// Look when that is.
+    again: Notify,
+    /// The last look saw a queue with a rate.
+    rated: AtomicBool,
 }
 
 /// Workflows that run now, for the log line about one that blocks its thread.
@@ -73,6 +80,8 @@ impl Liveness {
             heard,
             work: Notify::new(),
             due_at: watch::channel(None).0,
+            again: Notify::new(),
+            rated: AtomicBool::new(false),
         });
         let (ready, first) = oneshot::channel();
         let here = Arc::clone(&liveness);
@@ -111,21 +120,38 @@ impl Liveness {
         });
     }
 
+    /// A claim has taken what there is: what does the next wait for? `fallen_due` if that claim was for what fell due,
+    /// and behind it another may.
+    pub(super) fn claimed(&self, fallen_due: bool) {
+        if fallen_due || self.rated.load(Ordering::Relaxed) {
+            self.again.notify_one();
+        }
+    }
+
     fn note_due(&self, look: Look) {
+        self.rated.store(look.rated, Ordering::Relaxed);
         if let Some(micros) = look.due_in.filter(|micros| *micros > 0) {
             // A moment more: what is early for the database is looked for twice. Years ahead are for a later look.
             let delay = Duration::from_micros(micros.unsigned_abs()).min(Duration::from_secs(3600));
-            self.due_by(Instant::now() + delay + Duration::from_millis(1));
+            self.due_by(Instant::now() + delay.max(DUE_PAUSE) + Duration::from_millis(1));
         }
     }
 
     /// Waits until there may be work; looks itself where that is only a guess.
     async fn listen(&self, connection: &mut dyn LivenessConnection, question: &BeatQuestion) -> Result<(), StoreError> {
         loop {
-            if connection.woken().await? == Woken::Perhaps {
+            let woken = tokio::select! {
+                woken = connection.woken() => Some(woken?),
+                () = self.again.notified() => None,
+            };
+            if woken != Some(Woken::Pending) {
                 let look = connection.look(question).await?;
                 self.note_due(look);
-                if !look.due {
+                if woken.is_none() && look.due_in.is_some_and(|micros| micros <= 0) {
+                    self.due_by(Instant::now() + DUE_PAUSE);
+                }
+                // What is pending behind a claim is held back.
+                if woken.is_none() || !look.due {
                     continue;
                 }
             }

@@ -81,29 +81,29 @@ pub(super) async fn supervise(engine: Weak<Engine>) {
         let mut due_at = identity.liveness.due_at.subscribe();
         let news = tokio::select! {
             () = engine.closed.notified() => return,
-            () = identity.health.lost() => None,
-            () = engine.wake.notified() => Some(None),
-            () = identity.liveness.work.notified() => Some(None),
-            () = fallen_due(&mut due_at) => {
-                identity.liveness.due_at.send_replace(None);
-                Some(None)
-            }
+            () = identity.health.lost() => News::Lost,
+            () = engine.wake.notified() => News::Work,
+            () = identity.liveness.work.notified() => News::Work,
+            () = fallen_due(&mut due_at) => News::FallenDue,
             beat = heard.wait_for(|heard| heard.number != number && heard.number > 0) => match beat {
-                Ok(heard) => Some(Some(heard.clone())),
-                Err(_) => None,
+                Ok(heard) => News::Beat(heard.clone()),
+                Err(_) => News::Lost,
             },
         };
         match news {
-            None if engine.is_closing() => return,
-            None => {
+            News::Lost if engine.is_closing() => return,
+            News::Lost => {
                 engine.come_back().await;
                 own = State { interruptions: 0, ..own };
                 engine.processed.send_replace(0);
             }
-            Some(None) => {
+            News::Work => engine.claim(&identity, &mut own).await,
+            News::FallenDue => {
+                identity.liveness.due_at.send_replace(None);
                 engine.claim(&identity, &mut own).await;
+                identity.liveness.claimed(true);
             }
-            Some(Some(heard)) => {
+            News::Beat(heard) => {
                 if Instant::now() >= sweep_after {
                     engine.sweeping.store(true, Ordering::SeqCst);
                 }
@@ -112,6 +112,17 @@ pub(super) async fn supervise(engine: Weak<Engine>) {
             }
         }
     }
+}
+
+/// What the supervisor waits for.
+enum News {
+    /// This executor is dead, by the word of others.
+    Lost,
+    /// There may be something to claim.
+    Work,
+    /// A time has come.
+    FallenDue,
+    Beat(Heard),
 }
 
 /// Resolves when the next is due, as far as a look or a start here has told.
@@ -253,7 +264,10 @@ impl Engine {
             }
             match self.claim_some(identity, own, CLAIM_ROWS, false).await {
                 Some(Claimed::All) => {}
-                Some(Claimed::Fewer) => break,
+                Some(Claimed::Fewer) => {
+                    identity.liveness.claimed(false);
+                    break;
+                }
                 None => return,
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use durable::{Client, WorkflowStatus, workflow};
+use durable::{Client, QueueLimits, WorkflowStatus, workflow};
 use durable_tests::{Database, everywhere, on_both_stores};
 
 use crate::support::{Probe, becomes, execute, probe, quick, rows};
@@ -44,6 +44,22 @@ on_both_stores! {
 }
 
 everywhere! {
+    async fn what_a_rate_holds_back_and_what_falls_due_one_after_the_other_waits_for_no_heartbeat(database: Database) {
+        let probe = Probe::default();
+        let limits = QueueLimits::new().rate(2, Duration::from_millis(200));
+        let builder = quick(&database, &probe).queue("rated", limits).heartbeat(RARE).grace(RARE * 3).lease(RARE * 4);
+        let runtime = builder.build().await.unwrap();
+        let begun = Instant::now();
+        let rated = (0..8).map(|n| woken::start(format!("rated {n}")).queue("rated"));
+        let delayed = (1..6).map(|n| woken::start(format!("later {n}")).delay(Duration::from_millis(n * 90)));
+        let runs = runtime.enter(durable::start_many(rated.chain(delayed))).await.unwrap();
+        for run in runs {
+            run.result().await.unwrap();
+        }
+        assert!(begun.elapsed() < RARE / 4, "a heartbeat was needed");
+        runtime.shutdown().await;
+    }
+
     async fn without_listening_work_is_found_with_the_next_heartbeat(database: Database) {
         let probe = Probe::default();
         let runtime = quick(&database, &probe).listen(false).build().await.unwrap();

@@ -20,6 +20,6 @@ WITH beat AS (
 )
 SELECT EXISTS (SELECT 1 FROM beat) AS alive, clock_timestamp() AS now,
        (SELECT coalesce(sum(interruptions), 0)::int8 FROM durable.writers WHERE executor_id = $1) AS interruptions,
-       look.due, look.due_in,
+       look.due, look.due_in, look.rated,
        d.executor_id, d.name, d.heartbeat_at, d.marked
 FROM durable.look($6, $7, $8) look LEFT JOIN dead d ON true

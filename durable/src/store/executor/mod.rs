@@ -80,8 +80,10 @@ pub(crate) trait LivenessConnection: Send {
 pub(crate) struct Look {
     /// True if a pending workflow that this process serves exists, or one that has fallen due.
     pub(crate) due: bool,
-    /// Microseconds until the next falls due, if one will.
+    /// Microseconds until the next falls due, or a rate has room again, if one will.
     pub(crate) due_in: Option<i64>,
+    /// True if a queue that this process serves has a rate: then a claim that leaves some may have been held by it.
+    pub(crate) rated: bool,
 }
 
 /// What a session heard.

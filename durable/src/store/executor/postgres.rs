@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::Row;
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPool};
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPool, PgRow};
 
 use super::{Beat, BeatQuestion, DeadExecutor, ExecutorStore, LivenessConnection, Look, Registration, Suspects, Woken};
 use crate::model::Micros;
@@ -121,6 +121,10 @@ fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
+fn look_of(row: &PgRow) -> Result<Look> {
+    Ok(Look { due: row.try_get("due")?, due_in: row.try_get("due_in")?, rated: row.try_get("rated")? })
+}
+
 #[async_trait]
 impl LivenessConnection for PostgresLiveness {
     async fn acquire(&mut self) -> Result<()> {
@@ -162,7 +166,7 @@ impl LivenessConnection for PostgresLiveness {
             beat.alive = row.try_get("alive")?;
             beat.now = row.try_get::<Time, _>("now")?.0;
             beat.interruptions = row.try_get("interruptions")?;
-            beat.look = Look { due: row.try_get("due")?, due_in: row.try_get("due_in")? };
+            beat.look = look_of(row)?;
             if let Some(executor_id) = row.try_get("executor_id")? {
                 beat.dead.push(DeadExecutor {
                     executor_id,
@@ -178,8 +182,7 @@ impl LivenessConnection for PostgresLiveness {
     async fn look(&mut self, question: &BeatQuestion) -> Result<Look> {
         let (names, versions): (Vec<&str>, Vec<i32>) = question.served.iter().copied().unzip();
         let query = self.schema.query(LOOK).bind(names).bind(versions).bind(question.queues.as_deref());
-        let row = self.connection.ask(query).await?.one()?;
-        Ok(Look { due: row.try_get("due")?, due_in: row.try_get("due_in")? })
+        look_of(&self.connection.ask(query).await?.one()?)
     }
 
     async fn woken(&mut self) -> Result<Woken> {

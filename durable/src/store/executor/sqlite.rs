@@ -190,7 +190,7 @@ async fn look(connection: &mut SqliteConnection, question: &BeatQuestion) -> Res
     let queues = question.queues.as_deref().map(|queues| serde_json::to_string(queues).unwrap_or_default());
     let query = sqlx::query(LOOK).bind(served_json(&question.served)).bind(queues).bind(now());
     let row = query.fetch_one(connection).await?;
-    Ok(Look { due: row.try_get("due")?, due_in: row.try_get("due_in")? })
+    Ok(Look { due: row.try_get("due")?, due_in: row.try_get("due_in")?, rated: row.try_get("rated")? })
 }
 
 #[async_trait]

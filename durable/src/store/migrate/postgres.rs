@@ -26,12 +26,15 @@ async fn stored_version(tx: &mut PgConnection, schema: &Schema) -> Result<i32> {
 pub(in crate::store) async fn bring_up(store: &PostgresStore, migrate: bool) -> Result<()> {
     let mut connection = store.connection().await?;
     let schema = &store.schema;
-    let mut tx = connection.begin().await?;
-    if plan(POSTGRES, stored_version(&mut tx, schema).await?, migrate)? == Plan::Current {
-        tx.rollback().await?;
+    let mut look = connection.begin().await?;
+    let stored = stored_version(&mut look, schema).await?;
+    look.rollback().await?;
+    if plan(POSTGRES, stored, migrate)? == Plan::Current {
         connection.close().await;
         return Ok(());
     }
+    // Another one: whoever waits for the lock holds nothing.
+    let mut tx = connection.begin().await?;
     schema.query("SELECT pg_advisory_xact_lock($1, 0)").bind(schema.lock_class()).execute(&mut *tx).await?;
     // Somebody may have been faster while we waited for the lock.
     let stored = match plan(POSTGRES, stored_version(&mut tx, schema).await?, migrate)? {
