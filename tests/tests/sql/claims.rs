@@ -1,10 +1,12 @@
 //! What claims and looks read, counted in pages: functions hide their plans.
 
+use std::time::Duration;
+
 use durable_tests::postgres;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
-use crate::support::{connect, execute, runtime, source};
+use crate::support::{connect, eventually, execute, quick, runtime, source, sum_of};
 
 /// More than a deeper index and a fuller page make; a scan of what is there has hundreds.
 const SLACK: i64 = 120;
@@ -106,4 +108,29 @@ async fn a_claim_does_not_read_the_backlog_of_a_partition_without_room() {
         touched.push(pages);
     }
     assert!(touched[1] <= touched[0] + SLACK, "{touched:?} pages");
+}
+
+/// One as it is submitted, one as it is claimed, one as it ends: what a snapshot that is held for long makes the table
+/// keep of each run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_waits_in_a_queue_writes_three_versions_of_its_row() {
+    const RUNS: i64 = 200;
+    let url = postgres::fresh_database().await;
+    let runtime = runtime(&url).await;
+    let client = quick(&url).client().await.unwrap();
+    let starts = (0..RUNS).map(|n| sum_of::start(u64::try_from(n).unwrap(), 2));
+    for run in client.start_many(starts).await.unwrap() {
+        run.result().await.unwrap();
+    }
+    runtime.shutdown().await;
+    drop(client);
+    let mut connection = connect(&url).await;
+    // The sessions tell as they end.
+    eventually(Duration::from_secs(20), "three versions of each", async || {
+        let sql = "SELECT coalesce(n_tup_ins, 0) || ' ' || coalesce(n_tup_upd, 0) FROM pg_stat_user_tables
+                   WHERE schemaname = 'durable' AND relname = 'workflows'";
+        let written: String = sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap();
+        written == format!("{RUNS} {}", 2 * RUNS)
+    })
+    .await;
 }

@@ -30,7 +30,37 @@ struct Prepared {
     arguments: String,
 }
 
+/// A value of a type, as it is in a batch of a hundred.
+fn sample(kind: &str) -> String {
+    let one = |kind: &str, n: u32| match kind {
+        "text" => format!("w{n}"),
+        "boolean" => "true".to_owned(),
+        "bytea" => "x".to_owned(),
+        "timestamp with time zone" => "2026-01-01".to_owned(),
+        _ => "1".to_owned(),
+    };
+    match kind.strip_suffix("[]") {
+        Some(kind) => format!("'{{{}}}'", (0..100).map(|n| one(kind, n)).collect::<Vec<_>>().join(",")),
+        None => format!("'{}'", one(kind, 1)),
+    }
+}
+
 impl Prepared {
+    /// As behind a pooler: planned each time, for the values that it is sent with.
+    async fn unnamed(url: &str, path: &str) -> Self {
+        let source = source("store/connection.rs");
+        let begin = source.split("const BEGIN: &str = \"").nth(1).unwrap().split('"').next().unwrap();
+        assert!(begin.contains("SET LOCAL enable_seqscan = off"));
+        let settings = begin.split(';').skip(1).filter(|sql| sql.contains("SET LOCAL"));
+        let settings = settings.map(|sql| sql.replace("LOCAL ", "")).collect::<Vec<_>>().join(";");
+        let mut prepared = Self::new(url, &format!("{settings}; SET plan_cache_mode = force_custom_plan"), path).await;
+        let types = "SELECT unnest(parameter_types)::text FROM pg_prepared_statements WHERE name = 'statement'";
+        let types: Vec<String> = sqlx::query_scalar(types).fetch_all(&mut prepared.connection).await.unwrap();
+        let values: Vec<String> = types.iter().map(|kind| sample(kind)).collect();
+        prepared.arguments = format!("({})", values.join(", "));
+        prepared
+    }
+
     async fn new(url: &str, settings: &str, path: &str) -> Self {
         let mut connection = connect(url).await;
         execute(&mut connection, settings).await;
@@ -134,9 +164,12 @@ async fn write_path_keeps_its_plan(before: impl AsyncFnOnce(&mut PgConnection), 
     for (path, accesses) in [("batch", 4), ("step", 1)] {
         let path = format!("store/write/{path}.postgres.sql");
         let mut prepared = Prepared::new(&url, &pins(true), &path).await;
+        let mut unnamed = Prepared::unnamed(&url, &path).await;
         reaches_workflows_by_primary_key(&prepared.plan().await, accesses);
+        reaches_workflows_by_primary_key(&unnamed.plan().await, accesses);
         load(&mut connection, rows_then).await;
         reaches_workflows_by_primary_key(&prepared.plan().await, accesses);
+        reaches_workflows_by_primary_key(&unnamed.plan().await, accesses);
         execute(&mut connection, "DELETE FROM durable.workflows WHERE false").await;
     }
 }
