@@ -511,7 +511,8 @@ RETURNS TABLE (due boolean, due_in int8, rated boolean) LANGUAGE sql STABLE
     ), room AS (
         SELECT min(c.claimed_at + r.rate_window) AS at FROM rates r CROSS JOIN LATERAL (
             SELECT min(c.claimed_at) AS claimed_at FROM durable.queue_claims c
-            WHERE c.queue = r.name AND c.claimed_at > clock_timestamp() - r.rate_window) c
+            -- A window that is over before anybody looks has room now.
+            WHERE c.queue = r.name AND c.claimed_at > clock_timestamp() - greatest(r.rate_window, interval '100 milliseconds')) c
         WHERE EXISTS (SELECT 1 FROM durable.workflows w WHERE w.status = 'pending' AND w.queue = r.name)
     ), next AS (
         SELECT min(w.wake_at) AS at FROM durable.workflows w WHERE w.status = 'waiting' AND w.awaiting = 0

@@ -68,8 +68,14 @@ pub(super) async fn supervise(engine: Weak<Engine>) {
     // Without a `recover()`, others are taken over only after one grace.
     let sweep_after = Instant::now() + begun.settings.grace;
     drop(begun);
-    let mut own =
-        State { interruptions: 0, orphans: false, unserved_at: Instant::now(), suspects: Vec::new(), suspect_batch: 1 };
+    let mut own = State {
+        interruptions: 0,
+        orphans: false,
+        fallen_due: false,
+        unserved_at: Instant::now(),
+        suspects: Vec::new(),
+        suspect_batch: 1,
+    };
     loop {
         let Some(engine) = engine.upgrade() else { return };
         let identity = engine.identity();
@@ -100,8 +106,8 @@ pub(super) async fn supervise(engine: Weak<Engine>) {
             News::Work => engine.claim(&identity, &mut own).await,
             News::FallenDue => {
                 identity.liveness.due_at.send_replace(None);
+                own.fallen_due = true;
                 engine.claim(&identity, &mut own).await;
-                identity.liveness.claimed(true);
             }
             News::Beat(heard) => {
                 if Instant::now() >= sweep_after {
@@ -146,6 +152,8 @@ struct State {
     interruptions: i64,
     /// A claim's reply was lost: workflows may be ours without running.
     orphans: bool,
+    /// A time has come since the last claim that took all there was.
+    fallen_due: bool,
     unserved_at: Instant,
     /// Suspects that this process runs, and since when. None follows until each of them has recorded a step, ended, or
     /// run for a grace.
@@ -265,7 +273,7 @@ impl Engine {
             match self.claim_some(identity, own, CLAIM_ROWS, false).await {
                 Some(Claimed::All) => {}
                 Some(Claimed::Fewer) => {
-                    identity.liveness.claimed(false);
+                    identity.liveness.claimed(std::mem::take(&mut own.fallen_due));
                     break;
                 }
                 None => return,

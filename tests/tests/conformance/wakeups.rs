@@ -51,8 +51,11 @@ everywhere! {
         let runtime = builder.build().await.unwrap();
         let begun = Instant::now();
         let rated = (0..8).map(|n| woken::start(format!("rated {n}")).queue("rated"));
+        // Over before anybody looks again.
+        runtime.client().set_queue("brief", QueueLimits::new().rate(1, Duration::from_millis(1))).await.unwrap();
+        let brief = (0..4).map(|n| woken::start(format!("brief {n}")).queue("brief"));
         let delayed = (1..6).map(|n| woken::start(format!("later {n}")).delay(Duration::from_millis(n * 90)));
-        let runs = runtime.enter(durable::start_many(rated.chain(delayed))).await.unwrap();
+        let runs = runtime.enter(durable::start_many(rated.chain(brief).chain(delayed))).await.unwrap();
         for run in runs {
             run.result().await.unwrap();
         }

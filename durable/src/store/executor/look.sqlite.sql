@@ -7,7 +7,9 @@ WITH rates AS MATERIALIZED (
     SELECT q.name, q.partition_rate_window FROM queues q
     WHERE q.partition_rate IS NOT NULL AND NOT q.paused AND (?2 IS NULL OR q.name IN (SELECT value FROM json_each(?2)))
 ), room AS (
-    SELECT min((SELECT min(c.claimed_at) FROM queue_claims c WHERE c.queue = r.name AND c.claimed_at > ?3 - r.window) + r.window) AS at
+    -- A window that is over before anybody looks has room now.
+    SELECT min((SELECT min(c.claimed_at) FROM queue_claims c
+                WHERE c.queue = r.name AND c.claimed_at > ?3 - max(r.window, 100000)) + r.window) AS at
     FROM rates r WHERE EXISTS (SELECT 1 FROM workflows w WHERE w.status = 'pending' AND w.queue = r.name)
 ), next AS (
     SELECT min(wake_at) AS at FROM workflows WHERE status = 'waiting' AND awaiting = 0
