@@ -210,7 +210,7 @@ impl<W: Workflow> WorkflowHandle<W> {
             }
             WorkflowStatus::Dead => {
                 if last_error == LastError::IsResult
-                    && let Some(outcome) = self.hub.store.result(id).await.map_err(Error::from)?
+                    && let Some(outcome) = self.hub.ask(|| self.hub.store.result(id)).await?
                 {
                     return self.decode(&outcome);
                 }
@@ -219,7 +219,7 @@ impl<W: Workflow> WorkflowHandle<W> {
             WorkflowStatus::Blocked => {
                 Err(Error::new(ErrorKind::Blocked, format!("workflow `{id}` is blocked: {why}")))
             }
-            _ => match self.hub.store.result(id).await.map_err(Error::from)? {
+            _ => match self.hub.ask(|| self.hub.store.result(id)).await? {
                 Some(outcome) => self.decode(&outcome),
                 None => Err(Error::new(
                     ErrorKind::Undecodable,

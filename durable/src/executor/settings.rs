@@ -50,11 +50,24 @@ impl Default for Settings {
     }
 }
 
+/// What is added to a moment has to be one.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+
 impl Settings {
     /// # Errors
     /// [`ErrorKind::Configuration`] for settings that contradict each other.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let problem = if self.heartbeat.is_zero() || self.poll.is_zero() {
+        let durations = [
+            ("heartbeat", self.heartbeat),
+            ("grace", self.grace),
+            ("lease", self.lease),
+            ("poll", self.poll),
+            ("cancel_grace", self.cancel_grace),
+            ("start_timeout", self.start_timeout),
+        ];
+        let problem = if let Some((name, _)) = durations.iter().find(|(_, duration)| *duration > LONGEST) {
+            format!("{name} must be a year at most")
+        } else if self.heartbeat.is_zero() || self.poll.is_zero() {
             "heartbeat and poll must be longer than zero".to_owned()
         } else if self.grace < self.heartbeat * 2 {
             format!(

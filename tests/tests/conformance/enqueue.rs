@@ -379,3 +379,29 @@ async fn sql_refuses(database: Database) {
     runtime.recover().await.unwrap();
     runtime.shutdown().await;
 }
+
+/// As on a busy table: time passes between the insert that finds the key taken and the look at who has it.
+#[test]
+fn a_dedup_key_that_is_freed_while_sql_enqueues_is_taken() {
+    durable_tests::run::postgres(freed_key);
+}
+
+async fn freed_key(database: Database) {
+    let _client = quick(&database, &Probe::default()).client().await.unwrap();
+    execute(
+        &database,
+        "CREATE FUNCTION durable.pause() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(0.4); RETURN NULL; END$$;
+         CREATE TRIGGER pause AFTER INSERT ON durable.workflows FOR EACH STATEMENT EXECUTE FUNCTION durable.pause();
+         SELECT durable.enqueue('any', workflow_id => 'first', dedup_key => 'k')",
+    )
+    .await;
+    let second = "SELECT durable.enqueue('any', workflow_id => 'second', dedup_key => 'k')";
+    let end = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        execute(&database, "UPDATE workflows SET status = 'done', completed_at = now() WHERE workflow_id = 'first'")
+            .await;
+    };
+    let (answer, ()) = tokio::join!(rows(&database, second), end);
+    assert_eq!(answer, ["second"]);
+    assert_eq!(rows(&database, "SELECT workflow_id FROM workflows WHERE status = 'pending'").await, ["second"]);
+}

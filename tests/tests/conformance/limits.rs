@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use durable::{ErrorKind, QueueLimits, Start, WorkflowStatus, workflow};
 use durable_tests::{Database, Store, everywhere};
+use sqlx::{Connection, PgConnection};
 
 use crate::support::{Probe, becomes, begin, execute, insert_pending, probe, quick, recovered, rows, rows_become};
 
@@ -410,4 +411,39 @@ async fn backlog_is_not_read(database: Database) {
     let read = rows_read_by_a_claim(&database).await;
     assert!(read < 400, "{read} rows");
     runtime.shutdown().await;
+}
+
+/// The claim of one waits for the lock of another queue, while this one gets its limit.
+#[test]
+fn a_limit_that_is_set_while_a_claim_waits_holds_for_that_claim() {
+    durable_tests::run::postgres(limit_meanwhile);
+}
+
+async fn limit_meanwhile(database: Database) {
+    let probe = Probe::default();
+    let one = quick(&database, &probe).queues(["q", "other"]).build().await.unwrap();
+    let two = quick(&database, &probe).queues(["q"]).build().await.unwrap();
+    let client = quick(&database, &probe).client().await.unwrap();
+    client.set_queue("other", QueueLimits::new().concurrency(1)).await.unwrap();
+    let mut holder = PgConnection::connect(database.direct_url()).await.unwrap();
+    for round in 0..6 {
+        client.set_queue("q", QueueLimits::new()).await.unwrap();
+        client.pause_queue("q").await.unwrap();
+        client.start(held_in("other", format!("other {round}"))).await.unwrap();
+        let mut tx = holder.begin().await.unwrap();
+        sqlx::raw_sql("SELECT 1 FROM durable.queues WHERE name = 'other' FOR UPDATE").execute(&mut *tx).await.unwrap();
+        client.start_many((0..4).map(|n| held_in("q", format!("{round} {n}")))).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        client.set_queue("q", QueueLimits::new().concurrency(1)).await.unwrap();
+        client.resume_queue("q").await.unwrap();
+        tx.commit().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        let running = rows(&database, "SELECT count(*) FROM workflows WHERE status = 'running' AND queue = 'q'").await;
+        assert_eq!(running, ["1"], "round {round}");
+        probe.open("held");
+        rows_become(&database, OPEN, &["0"]).await;
+        probe.close("held");
+    }
+    one.shutdown().await;
+    two.shutdown().await;
 }

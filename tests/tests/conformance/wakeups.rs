@@ -100,3 +100,33 @@ async fn ended_sessions(database: Database) {
     }
     runtime.shutdown().await;
 }
+
+/// A read is asked again when its session is ended under it.
+#[test]
+fn a_result_is_read_while_sessions_are_ended() {
+    durable_tests::run::postgres(read_through_kills);
+}
+
+async fn read_through_kills(database: Database) {
+    let runtime = quick(&database, &Probe::default()).build().await.unwrap();
+    let run = runtime.enter(async { woken::start("word".to_owned()).await.unwrap() }).await;
+    let killer = async {
+        for _ in 0..100 {
+            let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                       WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
+            execute(&database, sql).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let reader = async {
+        loop {
+            assert_eq!(run.result().await.unwrap(), "word");
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = killer => {}
+        () = reader => {}
+    }
+    runtime.shutdown().await;
+}
