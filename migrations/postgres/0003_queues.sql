@@ -140,13 +140,14 @@ CREATE TRIGGER tell_dependents AFTER UPDATE ON durable.workflows REFERENCING NEW
 CREATE FUNCTION durable.submit(
     ids text[], names text[], versions int[], queues text[], priorities int[], delays int8[], run_ats timestamptz[],
     dedup_keys text[], partition_keys text[], tag_lists json[], codecs int2[], payloads json[], bytes bytea[],
-    seeds int8[], write_ids int8[], link_ids text[], link_ons text[], link_anys boolean[])
+    seeds int8[], write_ids int8[], link_ids text[], link_write_ids int8[], link_ons text[], link_anys boolean[])
 RETURNS TABLE (n int, found text, is_new boolean) LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
     fresh text[];
-    missing text;
+    fresh_write_ids int8[];
+    own_links text[];
 BEGIN
     WITH u AS MATERIALIZED (
         SELECT generate_subscripts(ids, 1) AS n, unnest(ids) AS id, unnest(names) AS name, unnest(versions) AS version,
@@ -172,9 +173,13 @@ BEGIN
         WHERE CASE WHEN (id, write_id) IN (SELECT workflow_id, write_id FROM w) THEN true END
         ON CONFLICT DO NOTHING
     )
-    SELECT array_agg(workflow_id) INTO fresh FROM w;
+    SELECT array_agg(workflow_id), array_agg(write_id) INTO fresh, fresh_write_ids FROM w;
     IF cardinality(link_ids) > 0 AND fresh IS NOT NULL THEN
-        PERFORM durable.link(fresh, link_ids, link_ons, link_anys);
+        -- Those of a row that was left out are not of the run that has its id.
+        own_links := ARRAY(
+            SELECT CASE WHEN l.write_id IN (SELECT unnest(fresh_write_ids)) THEN l.id END
+            FROM (SELECT unnest(link_ids) AS id, unnest(link_write_ids) AS write_id) l);
+        PERFORM durable.link(fresh, own_links, link_ons, link_anys);
     END IF;
     IF cardinality(fresh) = cardinality(ids) THEN
         RETURN;
@@ -436,6 +441,7 @@ DECLARE
     known durable.registrations;
     line text;
     wanted text[] := coalesce(after, '{}') || coalesce(after_ended, '{}');
+    mine int8 := (random() * 9007199254740991)::int8;
     other record;
     stored json;
     due boolean;
@@ -475,8 +481,8 @@ BEGIN
             ARRAY[id], ARRAY[workflow_name], ARRAY[coalesce(enqueue.version, known.version, 1)], ARRAY[line],
             ARRAY[coalesce(priority, 0)], ARRAY[(extract(epoch FROM delay) * 1000000)::int8], ARRAY[CASE WHEN run_at IS NOT NULL THEN greatest(run_at, '1970-01-01') END], ARRAY[dedup_key],
             ARRAY[partition_key], ARRAY[to_json(tags)], ARRAY[1::int2], ARRAY[input], ARRAY[]::bytea[],
-            ARRAY[(random() * 9007199254740991)::int8], ARRAY[(random() * 9007199254740991)::int8],
-            array_fill(id, ARRAY[cardinality(wanted)]), wanted,
+            ARRAY[(random() * 9007199254740991)::int8], ARRAY[mine],
+            array_fill(id, ARRAY[cardinality(wanted)]), array_fill(mine, ARRAY[cardinality(wanted)]), wanted,
             array_fill(false, ARRAY[cardinality(coalesce(after, '{}'))]) || array_fill(true, ARRAY[cardinality(coalesce(after_ended, '{}'))])) s;
         -- Whoever held the dedup key has ended in between.
         EXIT WHEN NOT FOUND OR other.found IS NOT NULL;

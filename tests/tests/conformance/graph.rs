@@ -35,6 +35,25 @@ fn named(id: &str) -> durable::Start<node> {
 const STATES: &str = "SELECT workflow_id, status, reason, error_message FROM workflows ORDER BY submission";
 
 everywhere! {
+    async fn the_links_of_a_start_that_was_left_out_are_not_those_of_the_run_that_has_its_id(database: Database) {
+        let (runtime, _) = begin(&database).await;
+        let client = runtime.client();
+        client.pause_queue("default").await.unwrap();
+        let gone = client.start(named("gone")).await.unwrap();
+        gone.cancel().await.unwrap();
+        let open = client.start(named("open")).await.unwrap();
+        let twice = |id: &'static str| [named(id), named(id)];
+        let [first, second] = twice("a");
+        client.start_many([first, second.after([&gone])]).await.unwrap();
+        let [first, second] = twice("b");
+        client.start_many([first.after_ended([&gone]), second.after([&open])]).await.unwrap();
+        let sql = "SELECT workflow_id, status, awaiting FROM workflows WHERE workflow_id IN ('a', 'b') ORDER BY 1";
+        assert_eq!(rows(&database, sql).await, ["a|pending|0", "b|pending|0"]);
+        let links = "SELECT workflow_id, prerequisite_id FROM workflow_dependencies";
+        assert_eq!(rows(&database, links).await, ["b|gone"]);
+        runtime.shutdown().await;
+    }
+
     async fn a_run_starts_once_all_that_it_waits_for_are_done(database: Database) {
         let (runtime, probe) = begin(&database).await;
         probe.open("nodes are held");

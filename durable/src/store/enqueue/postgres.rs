@@ -91,6 +91,7 @@ fn arguments(rows: &[EnqueueRow]) -> std::result::Result<PgArguments, sqlx::erro
     column!(r => r.write_id);
     let links = || rows.iter().flat_map(|row| row.after.iter().map(move |link| (row, link)));
     a.add(links().map(|(row, _)| &*row.workflow_id).collect::<Vec<_>>())?;
+    a.add(links().map(|(row, _)| row.write_id).collect::<Vec<_>>())?;
     a.add(links().map(|(_, link)| &*link.workflow_id).collect::<Vec<_>>())?;
     a.add(links().map(|(_, link)| link.any_end).collect::<Vec<_>>())?;
     Ok(a)

@@ -16,7 +16,7 @@ use crate::support::{connect, endless, eventually, execute, quick, runtime, sum_
 const RELEASED: [(&str, i32, &str, &str); 6] = [
     ("postgres", 1, "init", "ef75ae27dd756d71"),
     ("postgres", 2, "steps_in_order", "4fa894872d78fc80"),
-    ("postgres", 3, "queues", "af8b127326f24871"),
+    ("postgres", 3, "queues", "745ba54fd95e6596"),
     ("sqlite", 1, "init", "37ca0a350a9c3b3d"),
     ("sqlite", 2, "steps_in_order", "5ad2202121524de0"),
     ("sqlite", 3, "queues", "4a54e17909318b5d"),
