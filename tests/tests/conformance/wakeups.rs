@@ -16,6 +16,12 @@ async fn woken(word: String) -> String {
     word
 }
 
+#[workflow]
+async fn without_room() -> u32 {
+    probe().gate("busy").await;
+    1
+}
+
 async fn client(database: &Database) -> Client {
     quick(database, &Probe::default()).client().await.unwrap()
 }
@@ -129,4 +135,34 @@ async fn read_through_kills(database: Database) {
         () = reader => {}
     }
     runtime.shutdown().await;
+}
+
+/// What has fallen due and can't be claimed here is not asked for over and over.
+#[test]
+fn an_executor_without_room_and_a_process_that_only_submits_do_not_spin() {
+    durable_tests::run::postgres(quiet_without_room);
+}
+
+async fn quiet_without_room(database: Database) {
+    let name = rows(&database, "SELECT current_database()").await.remove(0);
+    execute(&database, &format!("ALTER DATABASE {name} SET track_functions = 'all'")).await;
+    let count = "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname IN ('look', 'claim')";
+    let probe = Probe::default();
+    let slow = || quick(&database, &probe).heartbeat(Duration::from_secs(1)).grace(Duration::from_secs(3));
+    let full = slow().max_running(1).build().await.unwrap();
+    let submitter = slow().queues::<String>([]).build().await.unwrap();
+    let held = full.enter(async { without_room::start().await.unwrap() }).await;
+    becomes(&held, WorkflowStatus::Running).await;
+    let client = submitter.client();
+    client.start(woken::start("due".to_owned()).delay(Duration::from_millis(100))).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let calls = async || rows(&database, count).await[0].parse::<i64>().unwrap();
+    let before = calls().await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let during = calls().await - before;
+    // Two processes, one beat a second each, and what the statistics were behind with.
+    assert!(during < 40, "{during} looks and claims in four seconds");
+    probe.open("busy");
+    full.shutdown().await;
+    submitter.shutdown().await;
 }
