@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::model::{EnqueueRow, Submitted};
@@ -15,6 +15,11 @@ use crate::store::{Result, Store, StoreError, StoreErrorKind, in_time};
 /// Rows and bytes that calls are gathered up to; one call alone may have more.
 const MAX_ROWS: usize = 1_000;
 const MAX_BYTES: usize = 8 << 20;
+
+/// A batch that takes longer waits for somebody's open transaction, and others don't wait for it; not so many that they
+/// take the pool's connections from the rest.
+const HELD_UP: Duration = Duration::from_millis(100);
+const IN_FLIGHT: usize = 2;
 
 /// What one call asked for.
 struct Call {
@@ -45,6 +50,7 @@ impl Enqueuer {
 
 async fn run(store: Arc<dyn Store>, mut waiting: mpsc::UnboundedReceiver<Call>) {
     let mut taken = Vec::new();
+    let slots = Arc::new(Semaphore::new(IN_FLIGHT));
     while waiting.recv_many(&mut taken, MAX_ROWS).await > 0 {
         for _ in 0..3 {
             let before = taken.len();
@@ -59,7 +65,14 @@ async fn run(store: Arc<dyn Store>, mut waiting: mpsc::UnboundedReceiver<Call>) 
             }
         }
         for calls in together(taken.drain(..)) {
-            record(&*store, calls).await;
+            let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
+            let store = Arc::clone(&store);
+            let recording = tokio::spawn(async move {
+                record(&*store, calls).await;
+                drop(slot);
+            });
+            // One after the other, so that batches grow.
+            let _ = tokio::time::timeout(HELD_UP, recording).await;
         }
     }
 }

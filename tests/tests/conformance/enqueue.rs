@@ -405,3 +405,28 @@ async fn freed_key(database: Database) {
     assert_eq!(answer, ["second"]);
     assert_eq!(rows(&database, "SELECT workflow_id FROM workflows WHERE status = 'pending'").await, ["second"]);
 }
+
+/// An application's own transaction has a dedup key and does not end.
+#[test]
+fn a_start_that_waits_for_an_open_transaction_holds_up_no_other() {
+    durable_tests::run::postgres(held_up);
+}
+
+async fn held_up(database: Database) {
+    let client = quick(&database, &Probe::default()).client().await.unwrap();
+    let mut holder = PgConnection::connect(database.direct_url()).await.unwrap();
+    let sql = "BEGIN; SELECT durable.enqueue('parcel', dedup_key => 'k', workflow_id => 'first')";
+    sqlx::raw_sql(sql).execute(&mut holder).await.unwrap();
+    let waits = client.start(parcel::start("waits".to_owned()).id("waits").dedup_key("k"));
+    let goes_on = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        for n in 0..5 {
+            client.start(parcel::start("goes on".to_owned()).id(format!("goes on {n}"))).await.unwrap();
+        }
+        sqlx::raw_sql("COMMIT").execute(&mut holder).await.unwrap();
+    };
+    let (run, ()) = tokio::time::timeout(Duration::from_secs(20), async { tokio::join!(waits, goes_on) })
+        .await
+        .expect("nobody waits for the transaction but who has its key");
+    assert_eq!(run.unwrap().id(), "first");
+}
