@@ -74,7 +74,8 @@ everywhere! {
                 _ => return,
             };
             told.send(name).unwrap();
-            go_on.lock().unwrap().recv().unwrap();
+            // What this thread had woken is for the other one.
+            tokio::task::block_in_place(|| go_on.lock().unwrap().recv().unwrap());
         };
         let runtime = Builder::new().url(database.url()).on_event(hook).build().await.unwrap();
         let run = tokio::spawn(runtime.enter(async { unwatched::start(1).id("w").await.unwrap().result().await.unwrap() }));
