@@ -1,7 +1,8 @@
 //! The enqueuer: group commit of workflows that are recorded for whoever claims them.
 //!
 //! Needs no lease, so that a client which runs nothing has one too. What waits is recorded together, in the order it
-//! came, unless a batch is held up: then the next goes ahead. No timer waits for more. What is asked in one call is recorded in one commit or not at all. Layer: executor.
+//! came, unless a batch is held up: then the next goes ahead. No timer waits for more. What is asked in one call is
+//! recorded in one commit or not at all. Layer: executor.
 
 use std::sync::Arc;
 use std::time::Duration;
